@@ -1,0 +1,124 @@
+//! Token bucket, leaky meter and leaky queue: one arithmetic.
+//!
+//! A key owes what it took until time has paid it back: missing tokens, a level that leaks,
+//! turns that are still ahead. With N units per P nanoseconds, reduced by their gcd, all sums are
+//! in *parts*, of which a unit has P and a nanosecond pays back N: exact, and free of division.
+//!
+//! Words: the moment of the last take, and the parts owed then (low and high half).
+
+use super::Words;
+use crate::decision::BucketFigures;
+
+/// A checked bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bucket {
+    /// N.
+    parts_per_nano: u64,
+    /// P.
+    parts_per_unit: u64,
+    /// The most that a new key admits at one instant.
+    capacity: u64,
+    /// Whether admitted units leave one by one.
+    shapes: bool,
+}
+
+/// A bucket packs if its full debt fits 64 bits with room for debts of at least three times that.
+const MOST_PACKED: u128 = 1 << 62;
+
+impl Bucket {
+    /// `count` units per `period` nanoseconds; the caller checks [`refill_nanos`](Self::refill_nanos).
+    pub(crate) fn new(count: u64, period: u64, capacity: u64, shapes: bool) -> Bucket {
+        let common = gcd(count, period);
+        Bucket { parts_per_nano: count / common, parts_per_unit: period / common, capacity, shapes }
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    pub(super) fn packs(&self) -> bool {
+        self.room() <= MOST_PACKED
+    }
+
+    /// How long an empty bucket needs to be as good as new, rounded up.
+    pub(crate) fn refill_nanos(&self) -> u128 {
+        self.room().div_ceil(u128::from(self.parts_per_nano))
+    }
+
+    #[inline(always)]
+    pub(crate) fn decide(&self, state: Words, now: u64, cost: u64) -> BucketFigures {
+        let before = self.owed(state, now);
+        let after = before.saturating_add(self.parts(cost));
+        let allowed = cost <= self.capacity && after <= self.room();
+        BucketFigures {
+            allowed,
+            shapes: self.shapes,
+            owed: if allowed { after } else { before },
+            cost,
+            capacity: self.capacity,
+            parts_per_nano: self.parts_per_nano,
+            parts_per_unit: self.parts_per_unit,
+            behind: state[0].saturating_sub(now),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn take(&self, state: &mut Words, now: u64, cost: u64) {
+        let owed = self.owed(*state, now).saturating_add(self.parts(cost));
+        *state = words(state[0].max(now), owed);
+    }
+
+    pub(super) fn give_back(&self, state: &mut Words, now: u64, units: u64) {
+        let owed = self.owed(*state, now).saturating_sub(self.parts(units));
+        *state = words(state[0].max(now), owed);
+    }
+
+    /// Gives back a queue's turn, if nobody has been told a later one: what is told is told.
+    pub(super) fn give_back_turn(&self, state: &mut Words, now: u64, turn: u64, units: u64) {
+        let mut without = *state;
+        self.give_back(&mut without, now, units);
+        if self.fresh_at(without) == turn {
+            *state = without;
+        }
+    }
+
+    pub(super) fn fresh_at(&self, state: Words) -> u64 {
+        let nanos = owed_then(state).div_ceil(u128::from(self.parts_per_nano));
+        state[0].saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// What is owed at `now`, in parts.
+    #[inline]
+    pub(super) fn owed(&self, state: Words, now: u64) -> u128 {
+        let elapsed = now.saturating_sub(state[0]);
+        owed_then(state).saturating_sub(u128::from(elapsed) * u128::from(self.parts_per_nano))
+    }
+
+    /// The parts owed by a key that has taken all it can.
+    #[inline]
+    pub(super) fn room(&self) -> u128 {
+        self.parts(self.capacity)
+    }
+
+    #[inline]
+    fn parts(&self, units: u64) -> u128 {
+        u128::from(units) * u128::from(self.parts_per_unit)
+    }
+}
+
+#[inline]
+fn owed_then([_, low, high]: Words) -> u128 {
+    u128::from(low) | u128::from(high) << 64
+}
+
+/// The state of a key that owes `owed` parts at `at`.
+#[inline]
+pub(super) fn words(at: u64, owed: u128) -> Words {
+    let low = owed & u128::from(u64::MAX);
+    // Both halves are below 2^64 by the mask and the shift.
+    [at, u64::try_from(low).unwrap_or(u64::MAX), u64::try_from(owed >> 64).unwrap_or(u64::MAX)]
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

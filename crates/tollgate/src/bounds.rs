@@ -1,0 +1,46 @@
+//! Every maximum in one place, each with its reason.
+
+use std::time::Duration;
+
+/// The shortest period or window: what a clock and a scheduler can honour.
+pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
+
+/// The longest window, and the longest time a bucket may need to refill: a hundred years.
+///
+/// Twice this still fits beside any [`Timestamp`](crate::Timestamp) in 64 bits of nanoseconds,
+/// so no deadline that follows from a limit can wrap.
+pub(crate) const MAX_PERIOD: Duration = Duration::from_secs(36_525 * 24 * 60 * 60);
+
+/// The largest count of a sliding log: each unit may need an entry of 16 bytes.
+pub(crate) const MAX_LOG: u64 = 10_000_000;
+
+/// The longest limit text that is read: the longest zone name and every option fit several times.
+pub(crate) const MAX_LIMIT_TEXT: usize = 256;
+
+/// Bytes of a key's name kept for status and lists: 256 of the key and what frames its parts. The
+/// fingerprint covers the whole key.
+pub(crate) const MAX_NAME: usize = 264;
+
+/// The most keys a memory store can be built for: what a 32-bit shard count can spread.
+pub(crate) const MAX_KEYS: usize = 1 << 36;
+
+/// How many keys a shard holds when the store is full: what one caller may have to move to grow.
+pub(crate) const KEYS_PER_SHARD: usize = 1024;
+
+/// How many states an eviction compares, at least: the contract's sample.
+pub(crate) const EVICTION_SAMPLE: usize = 8;
+
+/// How many expired reservations one call gives back, so that none pays for all of them.
+pub(crate) const EXPIRED_PER_CALL: usize = 8;
+
+/// How many spent entries of a sliding log one call drops, so that none pays for all of them.
+pub(crate) const LOG_DROPS_PER_CALL: usize = 32;
+
+/// How many waiters a key's queue holds unless the caller says otherwise.
+pub(crate) const DEFAULT_QUEUE: usize = 1024;
+
+/// How many keys a store holds unless the caller says otherwise.
+pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
+
+/// How long a reservation holds its units unless the caller says otherwise.
+pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(60);

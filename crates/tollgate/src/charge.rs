@@ -1,0 +1,152 @@
+//! Several limits on one request: `check_all` takes every charge or none.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::decision::{Decision, Outcome};
+use crate::key::Key;
+use crate::limiter::Limiter;
+use crate::store::memory::{Entry, INLINE, Joint, Turn, charge_all, charge_few};
+
+/// A limit, a key and a cost: what [`check_all`] decides on.
+#[derive(Clone, Copy)]
+#[must_use = "a charge is taken by check_all"]
+pub struct Charge<'a> {
+    limiter: &'a Limiter,
+    joint: Joint<'a>,
+}
+
+impl<'a> Charge<'a> {
+    #[inline]
+    pub(crate) fn new(limiter: &'a Limiter, key: &'a impl Key) -> Charge<'a> {
+        let (named, fingerprint) = (limiter.named(), limiter.fingerprint(key));
+        let entry = Entry { named, fingerprint, key };
+        Charge { limiter, joint: Joint::new(limiter.memory(), entry) }
+    }
+
+    #[inline]
+    fn joint(&self) -> &Joint<'a> {
+        &self.joint
+    }
+
+    /// How many units to take; one if not said.
+    #[inline]
+    pub fn cost(mut self, units: u64) -> Charge<'a> {
+        self.joint.cost = units;
+        self
+    }
+}
+
+impl fmt::Debug for Charge<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Charge")
+            .field("limiter", &self.limiter.name())
+            .field("key", &self.joint.entry.key.name())
+            .field("cost", &self.joint.cost)
+            .finish()
+    }
+}
+
+/// Takes every charge if each is allowed by its own limit, and none otherwise: no other request
+/// can see a moment in which some were taken. Charges of one limiter and key are added up.
+///
+/// ```
+/// use tollgate::{Limit, Limiter, check_all};
+///
+/// let per_user = Limiter::new(Limit::per_minute(100))?;
+/// let everybody = Limiter::new(Limit::per_second(1))?;
+///
+/// assert!(check_all(&[per_user.charge(&"ana"), everybody.charge(&"")]).is_allowed());
+/// assert!(!check_all(&[per_user.charge(&"ben"), everybody.charge(&"")]).is_allowed());
+/// assert!(per_user.status("ben").is_new(), "the denied request charged ben nothing");
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+pub fn check_all<'a>(charges: &[Charge<'a>]) -> Decisions<'a> {
+    let mut decisions = Decisions { limiters: SmallVec::new(), turns: SmallVec::new() };
+    for charge in charges {
+        decisions.limiters.push(charge.limiter);
+        decisions.turns.push(Turn::OPEN);
+    }
+    let turns = &mut decisions.turns;
+    let done = if let Ok(two) = <&[_; 2]>::try_from(charges) {
+        charge_few(two, Charge::joint, turns)
+    } else if let Ok(three) = <&[_; 3]>::try_from(charges) {
+        charge_few(three, Charge::joint, turns)
+    } else if let Ok(four) = <&[_; 4]>::try_from(charges) {
+        charge_few(four, Charge::joint, turns)
+    } else {
+        false
+    };
+    if !done {
+        check_any(charges, &mut decisions);
+    }
+    decisions
+}
+
+#[cold]
+fn check_any<'a>(charges: &[Charge<'a>], decisions: &mut Decisions<'a>) {
+    let is_again = |(number, charge): (usize, &Charge<'_>)| {
+        charges[..number].iter().any(|other| other.joint.is_same_key(&charge.joint))
+    };
+    if charges.iter().enumerate().any(is_again) {
+        *decisions = check_all(&merged(charges));
+    } else {
+        charge_all(charges, Charge::joint, &mut decisions.turns);
+    }
+}
+
+/// The charges, those of one limiter and key added up.
+#[cold]
+fn merged<'a>(charges: &[Charge<'a>]) -> Vec<Charge<'a>> {
+    let mut merged: Vec<Charge<'a>> = Vec::with_capacity(charges.len());
+    for charge in charges {
+        match merged.iter_mut().find(|other| other.joint.is_same_key(&charge.joint)) {
+            Some(first) => first.joint.add_cost(charge.joint.cost),
+            None => merged.push(*charge),
+        }
+    }
+    merged
+}
+
+/// The answer to [`check_all`]: one for the request, and each limit's own figures.
+#[derive(Clone, Debug)]
+#[must_use = "a decision that is not looked at limits nothing"]
+pub struct Decisions<'a> {
+    limiters: SmallVec<[&'a Limiter; INLINE]>,
+    turns: SmallVec<[Turn; INLINE]>,
+}
+
+impl<'a> Decisions<'a> {
+    /// Whether to go ahead: every charge was taken.
+    pub fn is_allowed(&self) -> bool {
+        self.turns.iter().all(|turn| turn.decision.is_allowed())
+    }
+
+    /// Which limiter decided, and how: where denied, the one with the longest wait; where allowed,
+    /// the one with the smallest share remaining. `None` where there was no charge.
+    pub fn deciding(&self) -> Option<(&'a str, &Decision)> {
+        let is_invalid = |decision: &Decision| matches!(decision.outcome(), Outcome::Invalid(_));
+        let invalid = self.iter().find(|(_, decision)| is_invalid(decision));
+        let slowest = || {
+            let denied = self.iter().rev().filter(|(_, decision)| !decision.is_allowed());
+            // From the end, so that of equal waits the first counts, as the charges were given.
+            denied.max_by_key(|(_, decision)| decision.retry_after())
+        };
+        let scarcest = || {
+            self.iter().min_by(|(_, a), (_, b)| {
+                let left = u128::from(a.remaining()) * u128::from(b.limit());
+                left.cmp(&(u128::from(b.remaining()) * u128::from(a.limit())))
+            })
+        };
+        invalid.or_else(slowest).or_else(scarcest)
+    }
+
+    /// Each limiter's name and what it says by itself; nothing was taken unless all allow it.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&'a str, &Decision)> + DoubleEndedIterator {
+        let decisions = self.turns.iter().map(|turn| &turn.decision);
+        self.limiters.iter().map(|limiter| limiter.name()).zip(decisions)
+    }
+}

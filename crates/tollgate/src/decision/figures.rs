@@ -1,0 +1,181 @@
+//! The figures a decision is made of.
+//!
+//! A check that only wants yes or no should not pay for divisions, so a bucket's and a counter's
+//! figures are kept as they fell out of the decision and worked out when they are asked for.
+
+use crate::algorithm::until_weight_is;
+
+/// The figures of one charge, those that need a division not yet worked out. Times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Figures {
+    Bucket(BucketFigures),
+    Counter(CounterFigures),
+    Plain(PlainFigures),
+}
+
+/// Figures that were cheap to have at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainFigures {
+    pub(crate) allowed: bool,
+    pub(crate) limit: u64,
+    pub(crate) cost: u64,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after: u64,
+    pub(crate) reset_after: u64,
+}
+
+/// A bucket after a decision; see `algorithm/bucket.rs` for parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BucketFigures {
+    pub(crate) allowed: bool,
+    pub(crate) shapes: bool,
+    /// Parts owed after the decision.
+    pub(crate) owed: u128,
+    pub(crate) cost: u64,
+    pub(crate) capacity: u64,
+    pub(crate) parts_per_nano: u64,
+    pub(crate) parts_per_unit: u64,
+    /// How far the caller's clock is behind the state.
+    pub(crate) behind: u64,
+}
+
+/// A sliding counter after a decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CounterFigures {
+    pub(crate) allowed: bool,
+    pub(crate) limit: u64,
+    pub(crate) cost: u64,
+    pub(crate) current: u64,
+    pub(crate) previous: u64,
+    pub(crate) into: u64,
+    pub(crate) window: u64,
+    /// How far the caller's clock is behind the state.
+    pub(crate) behind: u64,
+}
+
+impl Figures {
+    #[inline]
+    pub(crate) fn allowed(&self) -> bool {
+        match self {
+            Figures::Bucket(figures) => figures.allowed,
+            Figures::Counter(figures) => figures.allowed,
+            Figures::Plain(figures) => figures.allowed,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn limit(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) => figures.capacity,
+            Figures::Counter(figures) => figures.limit,
+            Figures::Plain(figures) => figures.limit,
+        }
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) => figures.cost,
+            Figures::Counter(figures) => figures.cost,
+            Figures::Plain(figures) => figures.cost,
+        }
+    }
+
+    pub(crate) fn remaining(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) => figures.remaining(),
+            Figures::Counter(figures) => figures.remaining(),
+            Figures::Plain(figures) => figures.remaining,
+        }
+    }
+
+    pub(crate) fn retry_after(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) => figures.retry_after(),
+            Figures::Counter(figures) => figures.retry_after(),
+            Figures::Plain(figures) => figures.retry_after,
+        }
+    }
+
+    pub(crate) fn reset_after(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) => figures.reset_after(),
+            Figures::Counter(figures) => figures.reset_after(),
+            Figures::Plain(figures) => figures.reset_after,
+        }
+    }
+
+    pub(crate) fn delay(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) if figures.shapes => figures.delay(),
+            _ => 0,
+        }
+    }
+}
+
+impl BucketFigures {
+    fn room(&self) -> u128 {
+        u128::from(self.capacity) * u128::from(self.parts_per_unit)
+    }
+
+    fn remaining(&self) -> u64 {
+        let left = self.room().saturating_sub(self.owed) / u128::from(self.parts_per_unit);
+        u64::try_from(left).unwrap_or(u64::MAX)
+    }
+
+    fn price(&self) -> u128 {
+        u128::from(self.cost) * u128::from(self.parts_per_unit)
+    }
+
+    fn retry_after(&self) -> u64 {
+        self.until_paid(self.owed.saturating_add(self.price()).saturating_sub(self.room()))
+    }
+
+    /// The wait for the first turn: until what was owed before this cost is paid.
+    fn delay(&self) -> u64 {
+        self.until_paid(self.owed.saturating_sub(self.price()))
+    }
+
+    fn reset_after(&self) -> u64 {
+        self.until_paid(self.owed)
+    }
+
+    /// How long until time has paid back `parts`, rounded up.
+    fn until_paid(&self, parts: u128) -> u64 {
+        if parts == 0 {
+            return 0;
+        }
+        let nanos = parts.div_ceil(u128::from(self.parts_per_nano));
+        u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(self.behind)
+    }
+}
+
+impl CounterFigures {
+    fn remaining(&self) -> u64 {
+        let in_view = u128::from(self.previous) * u128::from(self.window - self.into);
+        let weight = u64::try_from(in_view / u128::from(self.window)).unwrap_or(u64::MAX);
+        self.limit.saturating_sub(self.current).saturating_sub(weight)
+    }
+
+    fn retry_after(&self) -> u64 {
+        let most = self.limit.saturating_sub(self.cost);
+        self.until(match most.checked_sub(self.current) {
+            Some(most) => until_weight_is(self.previous, self.window, most),
+            None => self.window + until_weight_is(self.current, self.window, most),
+        })
+    }
+
+    fn reset_after(&self) -> u64 {
+        if self.current > 0 {
+            return self.until(self.window + until_weight_is(self.current, self.window, 0));
+        }
+        match until_weight_is(self.previous, self.window, 0) {
+            at if at <= self.into => 0,
+            at => self.until(at),
+        }
+    }
+
+    /// From the caller's now to the moment `at` after the current window began.
+    fn until(&self, at: u64) -> u64 {
+        (at - self.into.min(at)).saturating_add(self.behind)
+    }
+}

@@ -1,0 +1,217 @@
+//! The answer: `Decision`, and `Status`, which answers nothing and tells how a key stands.
+
+mod figures;
+
+use std::fmt;
+use std::time::Duration;
+
+pub(crate) use figures::{BucketFigures, CounterFigures, Figures, PlainFigures};
+
+/// The answer to a check.
+///
+/// ```
+/// use tollgate::{Limit, Limiter, Outcome};
+///
+/// let limiter = Limiter::new(Limit::per_minute(60).burst(2))?;
+/// let decision = limiter.check("ana");
+/// assert!(decision.is_allowed());
+/// assert_eq!((decision.limit(), decision.remaining()), (2, 1));
+///
+/// match limiter.check_n("ana", 2).outcome() {
+///     Outcome::Allowed => unreachable!("one unit was taken above"),
+///     Outcome::Denied => {}
+///     Outcome::Invalid(error) => unreachable!("{error}"),
+/// }
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Decision {
+    figures: Figures,
+    kind: Kind,
+}
+
+/// What was decided, small: what is wrong with a cost is worked out when it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Allowed,
+    Denied,
+    Invalid,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Go ahead; the units were taken.
+    Allowed,
+    /// Not now; nothing was taken. [`Decision::retry_after`] says when.
+    Denied,
+    /// Never: the cost itself is wrong; nothing was taken.
+    Invalid(CostError),
+}
+
+/// Why a cost can never be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CostError {
+    /// The cost is zero; to look without taking, use `peek`.
+    Zero,
+    /// The cost is larger than what a new key admits.
+    ExceedsCapacity {
+        /// What was asked for.
+        cost: u64,
+        /// The most that can be.
+        limit: u64,
+    },
+}
+
+impl Decision {
+    /// To be overwritten.
+    pub(crate) const UNDECIDED: Decision = Decision {
+        figures: Figures::Plain(PlainFigures {
+            allowed: false,
+            limit: 0,
+            cost: 0,
+            remaining: 0,
+            retry_after: 0,
+            reset_after: 0,
+        }),
+        kind: Kind::Denied,
+    };
+
+    #[inline(always)]
+    pub(crate) fn new(figures: Figures, cost: u64) -> Decision {
+        let kind = if cost == 0 || cost > figures.limit() {
+            Kind::Invalid
+        } else if figures.allowed() {
+            Kind::Allowed
+        } else {
+            Kind::Denied
+        };
+        Decision { figures, kind }
+    }
+
+    /// A charge that its own limit allows and that another kept from being taken; `figures` are
+    /// of no cost.
+    pub(crate) fn untaken(figures: Figures) -> Decision {
+        Decision { figures, kind: Kind::Allowed }
+    }
+
+    /// Whether to go ahead.
+    #[inline]
+    pub fn is_allowed(&self) -> bool {
+        self.kind == Kind::Allowed
+    }
+
+    /// What was decided, to match on.
+    pub fn outcome(&self) -> Outcome {
+        let (cost, limit) = (self.figures.cost(), self.limit());
+        match self.kind {
+            Kind::Allowed => Outcome::Allowed,
+            Kind::Denied => Outcome::Denied,
+            Kind::Invalid if cost == 0 => Outcome::Invalid(CostError::Zero),
+            Kind::Invalid => Outcome::Invalid(CostError::ExceedsCapacity { cost, limit }),
+        }
+    }
+
+    /// The most that a new key admits at one instant.
+    pub fn limit(&self) -> u64 {
+        self.figures.limit()
+    }
+
+    /// How many units could be taken at this very instant, after this decision.
+    pub fn remaining(&self) -> u64 {
+        self.figures.remaining()
+    }
+
+    /// After how long the same request is allowed if nothing else arrives: zero where it was
+    /// allowed, `None` where it never will be.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind {
+            Kind::Allowed => Some(Duration::ZERO),
+            Kind::Denied => Some(Duration::from_nanos(self.figures.retry_after())),
+            Kind::Invalid => None,
+        }
+    }
+
+    /// After how long the key is as good as new if nothing else arrives.
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.figures.reset_after())
+    }
+
+    /// How long to wait before going ahead: a leaky queue's turn, zero for every other algorithm.
+    pub fn delay(&self) -> Duration {
+        Duration::from_nanos(if self.is_allowed() { self.figures.delay() } else { 0 })
+    }
+}
+
+impl fmt::Display for CostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CostError::Zero => {
+                f.write_str("cost is 0, must be at least 1; to look without taking, peek")
+            }
+            CostError::ExceedsCapacity { cost, limit } => {
+                write!(f, "cost exceeds capacity: {cost} units can never pass a limit of {limit}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CostError {}
+
+/// How a key stands, without taking anything.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::new(Limit::per_hour(10))?;
+/// assert!(limiter.check_n("ana", 4).is_allowed());
+/// let status = limiter.status("ana");
+/// assert_eq!((status.used(), status.remaining(), status.limit()), (4, 6, 10));
+/// assert!(limiter.status("ben").is_new());
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// Of a decision on nothing: how the key stands.
+    stands: Figures,
+    /// Of a decision on one unit: when the next one passes.
+    next: Figures,
+}
+
+impl Status {
+    /// From the figures of decisions on no unit and on one, neither taken.
+    pub(crate) fn new([stands, next]: [Figures; 2]) -> Status {
+        Status { stands, next }
+    }
+
+    /// Whether the key is as good as one never seen.
+    pub fn is_new(&self) -> bool {
+        self.stands.reset_after() == 0
+    }
+
+    /// The most that a new key admits at one instant.
+    pub fn limit(&self) -> u64 {
+        self.stands.limit()
+    }
+
+    /// How many units could be taken now.
+    pub fn remaining(&self) -> u64 {
+        self.stands.remaining()
+    }
+
+    /// How many units could not be taken now though a new key could: part of a unit counts whole.
+    pub fn used(&self) -> u64 {
+        self.limit() - self.remaining()
+    }
+
+    /// After how long one unit can be taken: zero if now.
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_nanos(if self.next.allowed() { 0 } else { self.next.retry_after() })
+    }
+
+    /// After how long the key is as good as new if nothing arrives.
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.stands.reset_after())
+    }
+}

@@ -1,0 +1,173 @@
+//! A key written down: what lists show, and what composite keys are hashed from.
+//!
+//! Each part is a header (length and kind in one variable-length number) and its bytes, so that
+//! no two lists of parts are written alike.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use super::{Key, Part};
+use crate::bounds::MAX_NAME;
+
+const BYTES: usize = 0;
+const NUMBER: usize = 1;
+const NEGATIVE: usize = 2;
+const IP: usize = 3;
+
+/// A key as lists show it.
+///
+/// It is the key itself again, to be given to `reset` or `status`, unless the key was longer than
+/// 256 bytes: of those only the beginning is kept, shown with `…` at its end.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::new(Limit::per_hour(10))?;
+/// assert!(limiter.check(("acme", 42)).is_allowed());
+/// let (name, status) = limiter.keys().next().unwrap();
+/// assert_eq!(name.to_string(), "(acme, 42)");
+/// assert_eq!(status.used(), 1);
+/// limiter.reset(&name);
+/// assert!(limiter.status(("acme", 42)).is_new());
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyName(SmallVec<[u8; INLINE]>);
+
+/// Names up to this long need no allocation.
+const INLINE: usize = 40;
+
+impl KeyName {
+    /// The name of `key`.
+    pub fn new(key: &(impl Key + ?Sized)) -> KeyName {
+        let mut name = SmallVec::new();
+        key.parts(&mut |part| {
+            write_part(part, &mut |bytes| {
+                // One more than is kept tells that there was more.
+                let room = MAX_NAME + 1 - name.len();
+                name.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            });
+        });
+        KeyName(name)
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> KeyName {
+        KeyName(bytes.into())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Writes a part so that it is unmistakable, in pieces.
+#[inline]
+pub(super) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
+    match part {
+        Part::Bytes(bytes) => framed(BYTES, bytes, piece),
+        Part::Number(number) => {
+            let (kind, magnitude) = if number < 0 { (NEGATIVE, !number) } else { (NUMBER, number) };
+            let bytes = magnitude.to_le_bytes();
+            let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+            framed(kind, &bytes[..bytes.len() - zeros], piece);
+        }
+        Part::Large(number) => framed(NUMBER, &number.to_le_bytes(), piece),
+        Part::Ip(IpAddr::V4(ip)) => framed(IP, &ip.octets(), piece),
+        Part::Ip(IpAddr::V6(ip)) => framed(IP, &ip.octets(), piece),
+    }
+}
+
+fn framed(kind: usize, bytes: &[u8], piece: &mut impl FnMut(&[u8])) {
+    let mut header = bytes.len() << 2 | kind;
+    while header > 0x7f {
+        piece(&[header.to_le_bytes()[0] | 0x80]);
+        header >>= 7;
+    }
+    piece(&[header.to_le_bytes()[0]]);
+    piece(bytes);
+}
+
+/// Takes the first part off `bytes`, which may end before it does.
+fn split_part(bytes: &[u8]) -> Option<(Written<'_>, &[u8])> {
+    let mut header = 0_usize;
+    for (index, byte) in bytes.iter().enumerate().take(9) {
+        header |= usize::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            let rest = &bytes[index + 1..];
+            let length = header >> 2;
+            let (body, rest) = rest.split_at(length.min(rest.len()));
+            return Some((Written { kind: header & 3, body }, rest));
+        }
+    }
+    None
+}
+
+/// A part as it was written.
+struct Written<'a> {
+    kind: usize,
+    body: &'a [u8],
+}
+
+impl<'a> Written<'a> {
+    fn part(&self) -> Part<'a> {
+        let number = || {
+            let mut bytes = [0; 16];
+            let length = self.body.len().min(16);
+            bytes[..length].copy_from_slice(&self.body[..length]);
+            u128::from_le_bytes(bytes)
+        };
+        match self.kind {
+            NUMBER => i128::try_from(number()).map_or_else(|_| Part::Large(number()), Part::Number),
+            NEGATIVE => Part::Number(i128::try_from(number()).map_or(i128::MIN, |number| !number)),
+            IP => match (<[u8; 4]>::try_from(self.body), <[u8; 16]>::try_from(self.body)) {
+                (Ok(octets), _) => Part::Ip(octets.into()),
+                (_, Ok(octets)) => Part::Ip(octets.into()),
+                _ => Part::Bytes(self.body),
+            },
+            _ => Part::Bytes(self.body),
+        }
+    }
+}
+
+fn written(mut bytes: &[u8]) -> impl Iterator<Item = Written<'_>> {
+    std::iter::from_fn(move || {
+        let (part, rest) = split_part(bytes)?;
+        bytes = rest;
+        Some(part)
+    })
+}
+
+impl Key for KeyName {
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        written(&self.0).for_each(|written| part(written.part()));
+    }
+}
+
+impl fmt::Display for KeyName {
+    /// One part as it is; several as a list in parentheses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = written(&self.0).nth(1).is_some();
+        f.write_str(if several { "(" } else { "" })?;
+        for (index, part) in written(&self.0).enumerate() {
+            f.write_str(if index > 0 { ", " } else { "" })?;
+            match part.part() {
+                Part::Bytes(bytes) => {
+                    write!(f, "{}", String::from_utf8_lossy(bytes).escape_debug())?
+                }
+                Part::Number(number) => write!(f, "{number}")?,
+                Part::Large(number) => write!(f, "{number}")?,
+                Part::Ip(ip) => write!(f, "{ip}")?,
+            }
+        }
+        f.write_str(if self.0.len() > MAX_NAME { "…" } else { "" })?;
+        f.write_str(if several { ")" } else { "" })
+    }
+}
+
+impl fmt::Debug for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyName({self})")
+    }
+}

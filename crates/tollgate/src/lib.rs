@@ -1,0 +1,47 @@
+//! Exact rate limiting, from a library call of tens of nanoseconds.
+//!
+//! ```
+//! use tollgate::{Limit, Limiter};
+//!
+//! let limiter = Limiter::new(Limit::per_minute(100).burst(20))?;
+//! if limiter.check("user-42").is_allowed() {
+//!     // serve the request
+//! }
+//! # Ok::<(), tollgate::LimitError>(())
+//! ```
+//!
+//! - A [`Limit`] says what is allowed, in one of five algorithms.
+//! - A [`Limiter`] holds it over any number of keys, in bounded memory.
+//! - A [`Decision`] is the answer, with exact figures.
+//! - [`check_all`] decides several limits at once, all or nothing.
+//! - [`Limiter::reserve`] takes units whose real number is known only later.
+//! - [`Limiter::acquire`] waits its turn, in async code or in a thread.
+//! - A [`MemoryStore`] is shared by several limiters, and can be saved and restored.
+//! - A [`ManualClock`] stands still until a test moves it.
+//!
+//! Every number is an integer and every decision exact to the nanosecond: a wait rounds up, what
+//! is left rounds down, nothing drifts, nothing wraps. Nothing panics on any input.
+
+mod algorithm;
+mod bounds;
+mod charge;
+mod decision;
+mod key;
+mod limit;
+mod limiter;
+mod prefetch;
+mod reservation;
+mod store;
+mod sync;
+mod time;
+mod waiting;
+
+pub use charge::{Charge, Decisions, check_all};
+pub use decision::{CostError, Decision, Outcome, Status};
+pub use key::{Key, KeyName, Part};
+pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
+pub use limiter::{Limiter, LimiterBuilder, Taken};
+pub use reservation::Reservation;
+pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, WhenFull};
+pub use time::{Clock, ManualClock, Timestamp};
+pub use waiting::{Acquire, AcquireError};

@@ -1,0 +1,17 @@
+//! Fetching memory ahead of its use: the one thing here that needs `unsafe`.
+
+/// Asks the processor to bring the cache line at `address` near. A hint: it reads nothing,
+/// changes nothing and cannot fail, whatever the address.
+#[inline]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[allow(unsafe_code)]
+pub(crate) fn prefetch(address: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: every x86-64 processor has SSE, and a prefetch of any address is harmless.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) }
+}
+
+/// Elsewhere there is no stable way to ask.
+#[inline]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) fn prefetch(_address: usize) {}

@@ -1,0 +1,200 @@
+//! Reservations: units taken now and settled when the real cost is known.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::algorithm::Taken;
+use crate::bounds::EXPIRED_PER_CALL;
+use crate::decision::Decision;
+use crate::key::{Fingerprint, Key, KeyName};
+use crate::limiter::Limiter;
+use crate::store::memory::{Entry, Named};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::time::Timestamp;
+
+/// Units that are taken until it is known how many were needed.
+///
+/// Dropped, it gives them back. One that is neither dropped nor ended gives them back when it
+/// times out; what is committed or settled after that is charged anew, into debt if it must.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::new(Limit::per_hour(10_000))?;
+/// let reservation = limiter.reserve("ana", 4_000).expect("a new key has all of it");
+/// // … the model answers, and used fewer tokens than the estimate …
+/// reservation.settle(1_500);
+/// assert_eq!(limiter.status("ana").used(), 1_500);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[must_use = "dropping a reservation gives its units back"]
+pub struct Reservation {
+    limiter: Limiter,
+    fingerprint: Fingerprint,
+    name: KeyName,
+    cost: u64,
+    taken_at: Timestamp,
+    ticket: Ticket,
+    decision: Decision,
+}
+
+/// When a reservation times out, and a number to tell those of one moment apart.
+type Ticket = (Timestamp, u64);
+
+impl Reservation {
+    pub(crate) fn new(
+        limiter: &Limiter,
+        key: &impl Key,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Reservation, Decision> {
+        let (memory, name) = (limiter.memory(), KeyName::new(key));
+        let fingerprint = limiter.fingerprint(key);
+        let now = memory.now();
+        let entry = Entry { named: limiter.named(), fingerprint, key };
+        let (decision, taken_at) = memory.reserve(&entry, now, cost);
+        if !decision.is_allowed() {
+            return Err(decision);
+        }
+        let held = Held { named: limiter.named().clone(), fingerprint, cost, taken_at };
+        let ticket = memory.reservations.add(now.after(timeout), held);
+        let limiter = limiter.clone();
+        Ok(Reservation { limiter, fingerprint, name, cost, taken_at, ticket, decision })
+    }
+
+    /// The decision that took the units.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// How many units are reserved.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Keeps what was reserved: the estimate was right.
+    pub fn commit(self) {
+        let cost = self.cost;
+        self.settle(cost);
+    }
+
+    /// Gives everything back: nothing was used.
+    pub fn cancel(self) {}
+
+    /// Charges what was really used instead of what was reserved: gives the difference back, or
+    /// takes it, into debt if it is not there.
+    pub fn settle(self, actual: u64) {
+        let held = if self.end() { self.cost } else { 0 };
+        if actual > held {
+            let memory = self.limiter.memory();
+            let (named, fingerprint) = (self.limiter.named(), self.fingerprint);
+            let entry = Entry { named, fingerprint, key: &self.name };
+            memory.take(&entry, memory.now(), actual - held);
+        } else {
+            self.give_back(held - actual);
+        }
+    }
+
+    /// Ends it; false if it has ended, or timed out, before.
+    fn end(&self) -> bool {
+        self.limiter.memory().reservations.remove(self.ticket)
+    }
+
+    fn give_back(&self, units: u64) {
+        if units > 0 {
+            let named = self.limiter.named();
+            let taken = Taken::At(self.taken_at);
+            self.limiter.memory().give_back(named, self.fingerprint, taken, units);
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.end() {
+            self.give_back(self.cost);
+        }
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation").field("cost", &self.cost).finish_non_exhaustive()
+    }
+}
+
+/// The reservations of a store that have not ended, by when they time out.
+#[derive(Debug)]
+pub(crate) struct Reservations {
+    held: Mutex<BTreeMap<Ticket, Held>>,
+    /// When the first times out, so that a check need not lock to know that none has.
+    first: AtomicU64,
+    tickets: AtomicU64,
+}
+
+/// What a reservation holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) named: Arc<Named>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) cost: u64,
+    pub(crate) taken_at: Timestamp,
+}
+
+impl Default for Reservations {
+    fn default() -> Reservations {
+        Reservations {
+            held: Mutex::default(),
+            first: AtomicU64::new(u64::MAX),
+            tickets: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Reservations {
+    fn add(&self, until: Timestamp, held: Held) -> Ticket {
+        let ticket = (until, self.tickets.fetch_add(1, Ordering::Relaxed));
+        self.change(|all| all.insert(ticket, held));
+        ticket
+    }
+
+    fn remove(&self, ticket: Ticket) -> bool {
+        self.change(|all| all.remove(&ticket)).is_some()
+    }
+
+    /// Whether one may have timed out by `now`.
+    #[inline]
+    pub(crate) fn any_expired(&self, now: Timestamp) -> bool {
+        // Relaxed: who misses a change by a hair sees it with the next call.
+        self.first.load(Ordering::Relaxed) <= now.as_nanos()
+    }
+
+    /// When the first times out.
+    pub(crate) fn first(&self) -> Timestamp {
+        Timestamp::from_nanos(self.first.load(Ordering::Relaxed))
+    }
+
+    /// Takes some that have timed out by `now`.
+    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Held> {
+        self.change(|all| {
+            let expired = |all: &BTreeMap<Ticket, Held>| {
+                all.keys().next().is_some_and(|(until, _)| *until <= now)
+            };
+            let mut gone = Vec::new();
+            while gone.len() < EXPIRED_PER_CALL && expired(all) {
+                gone.extend(all.pop_first().map(|(_, held)| held));
+            }
+            gone
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<Ticket, Held>) -> T) -> T {
+        let mut all = lock(&self.held);
+        let changed = change(&mut all);
+        let first = all.keys().next().map_or(u64::MAX, |(until, _)| until.as_nanos());
+        self.first.store(first, Ordering::Relaxed);
+        changed
+    }
+}

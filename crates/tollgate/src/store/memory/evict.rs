@@ -1,0 +1,169 @@
+//! What happens when the store is full: reclaim what is worthless, then do as `when_full` says.
+
+use super::shard::{Call, Shard};
+use super::{Entry, Memory, Named, WhenFull};
+use crate::bounds::EVICTION_SAMPLE;
+use crate::decision::Decision;
+use crate::key::Fingerprint;
+use crate::sync::Ordering;
+
+/// What a full store makes of a new key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Room {
+    /// The store was full; what that means is still to be found out.
+    Full,
+    /// A place is claimed for it.
+    Claimed,
+    /// It passes uncounted.
+    Uncounted,
+    /// It is denied; there may be room after so many nanoseconds.
+    Denied { retry_after: u64 },
+}
+
+/// How much is lost if a state is forgotten; the least of a sample makes room.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Loss {
+    denied: bool,
+    /// The share of its limit that the key has used, in parts of 2^64.
+    used: u128,
+    reset_after: u64,
+}
+
+impl Memory {
+    #[cold]
+    pub(super) fn charge_when_full(
+        &self,
+        entry: &Entry<'_>,
+        call: &Call<'_>,
+        cost: u64,
+    ) -> Decision {
+        let room = self.room(entry.fingerprint, call);
+        let plan = &call.named.plan;
+        let mut shard = self.lock(entry.fingerprint);
+        // Somebody else may have brought the same key meanwhile.
+        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
+            self.release(usize::from(matches!(room, Room::Claimed)));
+            return shard.charge(index, call, cost);
+        }
+        let figures = match room {
+            Room::Denied { retry_after } => plan.full(retry_after, cost),
+            Room::Uncounted | Room::Full => plan.decide_fresh(call.now, cost),
+            Room::Claimed => {
+                self.add(&mut shard, entry, call, cost);
+                plan.decide_fresh(call.now, cost)
+            }
+        };
+        Decision::new(figures, cost)
+    }
+
+    /// Finds room for a new key; no shard may be locked.
+    pub(super) fn room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Room {
+        if self.claim() || self.reclaim_some(fingerprint, call) {
+            return Room::Claimed;
+        }
+        match self.settings.when_full {
+            WhenFull::Evict if self.make_room(fingerprint, call) => return Room::Claimed,
+            WhenFull::AllowNew => {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+                return Room::Uncounted;
+            }
+            WhenFull::Evict | WhenFull::DenyNew => {}
+        }
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+        Room::Denied { retry_after: self.until_room(fingerprint, call) }
+    }
+
+    /// Evicts the state of a sample whose loss is least, and claims its place.
+    pub(super) fn make_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> bool {
+        // Somebody else may evict the same key first; a few tries find another.
+        for _ in 0..EVICTION_SAMPLE {
+            if self.claim() {
+                return true;
+            }
+            let mut least: Option<(Loss, usize, u64)> = None;
+            self.sample(fingerprint, |place, shard, index, named| {
+                // Never the key itself: somebody else has brought it, and what it took counts.
+                if shard.table.is_at(index, fingerprint.id) {
+                    return;
+                }
+                let loss = loss(shard, index, named, call.now);
+                if least.as_ref().is_none_or(|(least, ..)| loss < *least) {
+                    least = Some((loss, place, shard.table.row(index).id));
+                }
+            });
+            let Some((loss, place, id)) = least else {
+                return false;
+            };
+            if self.shards[place].lock().remove(id, call.registry) {
+                self.evicted.fetch_add(u64::from(loss.reset_after > 0), Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Drops worthless states of the key's shard and of one shard in turn, and claims the place
+    /// of the first.
+    fn reclaim_some(&self, fingerprint: Fingerprint, call: &Call<'_>) -> bool {
+        // Relaxed: any shard will do, the cursor only spreads the work.
+        let turn = self.cursor.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        let reclaimed: usize = [self.shard_of(fingerprint), turn]
+            .into_iter()
+            .map(|index| {
+                let mut shard = self.shards[index].lock();
+                let worthless: Vec<u64> = call.registry.with(|limits| {
+                    let sample = shard.table.sample(fingerprint.id, 4 * EVICTION_SAMPLE);
+                    let worthless = sample.filter(|index| {
+                        let named = limits.get(shard.table.limit(*index));
+                        named.is_none_or(|named| shard.is_worthless(*index, named, call.now))
+                    });
+                    worthless.map(|index| shard.table.row(index).id).collect()
+                });
+                worthless.into_iter().filter(|id| shard.remove(*id, call.registry)).count()
+            })
+            .sum();
+        self.release(reclaimed.saturating_sub(1));
+        reclaimed > 0
+    }
+
+    /// How long until a state of the sample is worthless: then there is room if nothing arrives.
+    fn until_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> u64 {
+        let mut soonest = u64::MAX;
+        self.sample(fingerprint, |_, shard, index, named| {
+            soonest = soonest.min(named.plan.fresh_at(shard.state(index, named)));
+        });
+        soonest.saturating_sub(call.now).max(1)
+    }
+
+    /// Calls `each` with a sample of states, from where the key belongs onwards.
+    fn sample(&self, fingerprint: Fingerprint, mut each: impl FnMut(usize, &Shard, usize, &Named)) {
+        let first = self.shard_of(fingerprint);
+        let mut seen = 0;
+        for place in (first..self.shards.len()).chain(0..first) {
+            let shard = self.shards[place].lock();
+            self.registry.with(|limits| {
+                for index in shard.table.sample(fingerprint.id, 2 * EVICTION_SAMPLE) {
+                    if let Some(named) = limits.get(shard.table.limit(index)) {
+                        seen += 1;
+                        each(place, &shard, index, named);
+                    }
+                }
+            });
+            if seen >= EVICTION_SAMPLE {
+                return;
+            }
+        }
+    }
+}
+
+fn loss(shard: &Shard, index: usize, named: &Named, now: u64) -> Loss {
+    let figures = named.plan.decide(shard.state(index, named), now, 1);
+    let (limit, remaining) = (figures.limit(), figures.remaining());
+    // The decision counts the unit it was asked about as taken.
+    let remaining = if figures.allowed() { remaining + 1 } else { remaining };
+    Loss {
+        denied: !figures.allowed(),
+        used: (u128::from(limit - remaining) << 64) / u128::from(limit),
+        reset_after: named.plan.fresh_at(shard.state(index, named)).saturating_sub(now),
+    }
+}

@@ -1,0 +1,389 @@
+//! The memory store: shards of flat tables, each behind its own lock.
+//!
+//! Lock order: shards by rising (store, index), then the registry. Nothing else is locked inside.
+
+mod aside;
+mod beside;
+mod evict;
+mod joint;
+mod line;
+mod names;
+mod registry;
+mod shard;
+mod snapshot;
+mod store;
+mod table;
+mod upkeep;
+
+use std::sync::Arc;
+
+use crate::algorithm::{State, Taken};
+use crate::bounds::KEYS_PER_SHARD;
+use crate::decision::{Decision, Figures, Status};
+use crate::key::{Fingerprint, KeyName, Name, Seed};
+use crate::limit::{Limit, LimitError};
+use crate::reservation::Reservations;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::time::{Clock, Timestamp};
+use crate::waiting::Waiting;
+
+pub(crate) use joint::{INLINE, Joint, Turn, charge_all, charge_few};
+use line::{Line, Locked};
+pub(crate) use registry::Named;
+use registry::Registry;
+use shard::{Call, NewKey, Reclaim};
+pub use snapshot::SnapshotError;
+pub use store::{MemoryStore, MemoryStoreBuilder};
+
+/// What happens to a key never seen before when the store is full of live state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// Of a sample of states, the one closest to new makes room; never one that is denied while
+    /// the sample holds another.
+    #[default]
+    Evict,
+    /// The new key is denied until there is room.
+    DenyNew,
+    /// The new key is allowed and not counted.
+    AllowNew,
+}
+
+/// What a store is built with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) clock: Clock,
+    pub(crate) max_keys: usize,
+    pub(crate) when_full: WhenFull,
+    pub(crate) names: bool,
+    pub(crate) seed: Seed,
+    pub(crate) shards: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) settings: Settings,
+    shards: Box<[Line]>,
+    registry: Registry,
+    /// Keys held, and places claimed for keys about to be: never above `max_keys`.
+    held: AtomicUsize,
+    evicted: AtomicU64,
+    turned_away: AtomicU64,
+    /// The next shard to look through for worthless state when the store is full.
+    cursor: AtomicUsize,
+    pub(crate) reservations: Reservations,
+    pub(crate) waiting: Waiting,
+}
+
+/// How many shards suit a store of `max_keys`: small enough to grow in microseconds, and some
+/// even in a small store so that threads seldom meet.
+pub(crate) fn shards_for(max_keys: usize) -> usize {
+    let few = (max_keys / 64).min(64);
+    (max_keys / KEYS_PER_SHARD).max(few).clamp(1, 1 << 26)
+}
+
+impl Memory {
+    pub(crate) fn new(settings: Settings) -> Memory {
+        Memory {
+            shards: (0..settings.shards).map(|_| Line::default()).collect(),
+            settings,
+            registry: Registry::default(),
+            held: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            cursor: AtomicUsize::new(0),
+            reservations: Reservations::default(),
+            waiting: Waiting::default(),
+        }
+    }
+
+    pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+        self.registry.register(limiter, limit)
+    }
+
+    /// The time, for one call; what has timed out by then is given back first.
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.settings.clock.now();
+        if self.reservations.any_expired(now) {
+            self.give_back_expired(now);
+        }
+        now
+    }
+
+    #[cold]
+    fn give_back_expired(&self, now: Timestamp) {
+        for held in self.reservations.expire(now) {
+            self.give_back_at(
+                &held.named,
+                held.fingerprint,
+                (Taken::At(held.taken_at), now),
+                held.cost,
+            );
+        }
+    }
+
+    /// Decides, and takes if allowed.
+    #[inline(always)]
+    pub(crate) fn charge(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+        let mut decision = Decision::UNDECIDED;
+        self.charge_into(&mut decision, entry, now, cost);
+        decision
+    }
+
+    /// [`charge`](Self::charge), the decision written where it is wanted: returning it by value
+    /// through several calls would copy it as often.
+    #[inline(always)]
+    pub(crate) fn charge_into(
+        &self,
+        decision: &mut Decision,
+        entry: &Entry<'_>,
+        now: Timestamp,
+        cost: u64,
+    ) {
+        if cost == 0 {
+            *decision = self.peek(entry, now, 0);
+            return;
+        }
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => shard.charge_into(decision, index, &call, cost),
+            Err(_) => *decision = self.charge_new(shard, entry, &call, cost),
+        }
+    }
+
+    /// Decides for a key that is not in the table, and adds it if allowed.
+    #[inline(never)]
+    fn charge_new(
+        &self,
+        mut shard: Locked<'_>,
+        entry: &Entry<'_>,
+        call: &Call<'_>,
+        cost: u64,
+    ) -> Decision {
+        let plan = &call.named.plan;
+        let figures = plan.decide_fresh(call.now, cost);
+        if figures.allowed() && cost > 0 {
+            if !self.claim() {
+                drop(shard);
+                return self.charge_when_full(entry, call, cost);
+            }
+            self.add(&mut shard, entry, call, cost);
+        }
+        Decision::new(figures, cost)
+    }
+
+    /// Adds a key that is not in the table, and whose place is claimed, with `cost` taken.
+    fn add(&self, shard: &mut Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
+        let reclaimed = shard.insert(self.new_key(entry, call, cost), call, Reclaim::Worthless);
+        self.release(reclaimed);
+    }
+
+    /// A key with `cost` taken.
+    fn new_key(&self, entry: &Entry<'_>, call: &Call<'_>, cost: u64) -> NewKey {
+        let mut state = call.named.plan.fresh();
+        call.named.plan.take(state.as_mut(), call.now, cost);
+        NewKey { id: entry.fingerprint.id, name: self.name(entry), state }
+    }
+
+    /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
+    pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+        let [stands, asked] = self.look(entry, now, [0, cost]);
+        if cost > 0 && asked.allowed() {
+            Decision::untaken(stands)
+        } else {
+            Decision::new(asked, cost)
+        }
+    }
+
+    /// How the key stands.
+    pub(crate) fn status(&self, entry: &Entry<'_>, now: Timestamp) -> Status {
+        Status::new(self.look(entry, now, [0, 1]))
+    }
+
+    /// The figures of decisions on each of `costs`, none of them taken.
+    fn look(&self, entry: &Entry<'_>, now: Timestamp, costs: [u64; 2]) -> [Figures; 2] {
+        let call = self.call(entry.named, now);
+        let shard = self.lock(entry.fingerprint);
+        let index = shard.table.find(entry.fingerprint.id);
+        costs.map(|cost| match index {
+            Ok(index) => shard.decide(index, &call, cost),
+            Err(_) => call.named.plan.decide_fresh(call.now, cost),
+        })
+    }
+
+    /// Takes as many as there are, `most` at most: how many, and how the key then stands.
+    pub(crate) fn take_up_to(
+        &self,
+        entry: &Entry<'_>,
+        now: Timestamp,
+        most: u64,
+    ) -> (u64, Decision) {
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        let (units, decision) = match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => {
+                let units = shard.decide(index, &call, 0).remaining().min(most);
+                if units == 0 {
+                    let asked = most.min(1);
+                    return (0, Decision::new(shard.decide(index, &call, asked), asked));
+                }
+                (units, shard.charge(index, &call, units))
+            }
+            Err(_) => {
+                let units = call.named.plan.capacity().min(most);
+                (units, self.charge_new(shard, entry, &call, units))
+            }
+        };
+        (if decision.is_allowed() { units } else { 0 }, decision)
+    }
+
+    /// Decides, and takes if allowed; says as of when, which is later than `now` where the key has
+    /// seen a later time.
+    pub(crate) fn reserve(
+        &self,
+        entry: &Entry<'_>,
+        now: Timestamp,
+        cost: u64,
+    ) -> (Decision, Timestamp) {
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        let Ok(index) = shard.table.find(entry.fingerprint.id) else {
+            return (self.charge_new(shard, entry, &call, cost), now);
+        };
+        let decision = shard.charge(index, &call, cost);
+        let seen = match decision.is_allowed() {
+            true => entry.named.plan.seen(shard.state(index, entry.named)),
+            false => 0,
+        };
+        (decision, now.max(Timestamp::from_nanos(seen)))
+    }
+
+    /// Takes `cost` units whether they are there or not.
+    pub(crate) fn take(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) {
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
+            shard.take(index, &call, cost);
+        } else if self.claim() {
+            self.insert_taken(shard, entry, &call, cost);
+        } else {
+            drop(shard);
+            if self.make_room(entry.fingerprint, &call) {
+                let shard = self.lock(entry.fingerprint);
+                self.insert_taken(shard, entry, &call, cost);
+            }
+        }
+    }
+
+    /// Charges a key whose place is claimed; if somebody else has added it, the place is free.
+    fn insert_taken(&self, mut shard: Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
+        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
+            shard.take(index, call, cost);
+            return self.release(1);
+        }
+        self.add(&mut shard, entry, call, cost);
+    }
+
+    /// Gives back `units`.
+    pub(crate) fn give_back(
+        &self,
+        named: &Named,
+        fingerprint: Fingerprint,
+        taken: Taken,
+        units: u64,
+    ) {
+        self.give_back_at(named, fingerprint, (taken, self.now()), units);
+    }
+
+    fn give_back_at(
+        &self,
+        named: &Named,
+        fingerprint: Fingerprint,
+        (taken, now): (Taken, Timestamp),
+        units: u64,
+    ) {
+        let call = self.call(named, now);
+        {
+            let mut shard = self.lock(fingerprint);
+            if let Ok(index) = shard.table.find(fingerprint.id) {
+                shard.change(index, &call, |plan, state| {
+                    plan.give_back(state, call.now, taken, units);
+                });
+            }
+        }
+        self.waiting.nudge(fingerprint);
+    }
+
+    /// Makes the key new; whether it was known.
+    pub(crate) fn reset(&self, fingerprint: Fingerprint) -> bool {
+        let mut shard = self.lock(fingerprint);
+        let known = shard.remove(fingerprint.id, &self.registry);
+        self.release(usize::from(known));
+        drop(shard);
+        self.waiting.nudge(fingerprint);
+        known
+    }
+
+    /// A copy of the key's state.
+    pub(crate) fn state(&self, entry: &Entry<'_>, now: Timestamp) -> State {
+        let call = self.call(entry.named, now);
+        let shard = self.lock(entry.fingerprint);
+        match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => shard.copy(index, &call),
+            Err(_) => call.named.plan.fresh(),
+        }
+    }
+
+    /// Brings the key's slot near, ahead of a charge.
+    #[inline]
+    pub(crate) fn fetch(&self, fingerprint: Fingerprint) {
+        self.shards[self.shard_of(fingerprint)].fetch(fingerprint.id);
+    }
+
+    #[inline]
+    fn call<'a>(&'a self, named: &'a Named, now: Timestamp) -> Call<'a> {
+        Call { named, registry: &self.registry, now: now.as_nanos() }
+    }
+
+    fn name(&self, entry: &Entry<'_>) -> Option<KeyName> {
+        self.settings.names.then(|| entry.key.name())
+    }
+
+    #[inline]
+    fn lock(&self, fingerprint: Fingerprint) -> Locked<'_> {
+        self.shards[self.shard_of(fingerprint)].lock()
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the shifted product is below the length")]
+    fn shard_of(&self, fingerprint: Fingerprint) -> usize {
+        ((u128::from(fingerprint.place) * self.shards.len() as u128) >> 64) as usize
+    }
+
+    /// Claims a place for a key about to be added, if there is one.
+    fn claim(&self) -> bool {
+        let max_keys = self.settings.max_keys;
+        // Relaxed: the number alone is the bound; the keys it counts are published by their shard's lock.
+        let claimed = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+            (held < max_keys).then_some(held + 1)
+        });
+        claimed.is_ok()
+    }
+
+    /// Gives back the places of keys that are gone.
+    fn release(&self, places: usize) {
+        if places > 0 {
+            self.held.fetch_sub(places, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A key of a limiter: what finds its state, and its name should it be new.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) named: &'a Named,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) key: &'a dyn Name,
+}

@@ -1,0 +1,280 @@
+//! A shard: the part of the store behind one lock.
+
+use super::names::Names;
+use super::registry::{Named, Registry};
+use super::table::{Row, Shrink, Table};
+use crate::algorithm::{Packed, State, StateMut, StateRef};
+use crate::decision::{Decision, Figures};
+use crate::key::KeyName;
+use crate::limit::Plan;
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) table: Table,
+}
+
+/// What every operation on a key needs to know: the limit that asks, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) named: &'a Named,
+    pub(super) registry: &'a Registry,
+    pub(super) now: u64,
+}
+
+/// A key to be added.
+#[derive(Debug)]
+pub(super) struct NewKey {
+    pub(super) id: u64,
+    pub(super) name: Option<KeyName>,
+    pub(super) state: State,
+}
+
+/// Whether a table that is laid out anew drops the states that are as good as new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reclaim {
+    /// Those, and the memory they took.
+    Memory,
+    /// Those; most of their memory stays, since keys that were idle tend to come back.
+    Worthless,
+    Nothing,
+}
+
+impl Shard {
+    /// Decides for the key at `index` and takes if it is allowed.
+    pub(super) fn charge(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
+        let mut decision = Decision::UNDECIDED;
+        self.charge_into(&mut decision, index, call, cost);
+        decision
+    }
+
+    /// [`charge`](Self::charge), the decision written where it is wanted.
+    #[inline(always)]
+    pub(super) fn charge_into(
+        &mut self,
+        decision: &mut Decision,
+        index: usize,
+        call: &Call<'_>,
+        cost: u64,
+    ) {
+        let Call { named, now, .. } = *call;
+        match &named.plan {
+            Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
+                let packed = self.table.words_mut(index);
+                let mut words = [packed[0], packed[1], 0];
+                let figures = bucket.decide(words, now, cost);
+                if figures.allowed {
+                    bucket.take(&mut words, now, cost);
+                    *packed = named.plan.pack(words);
+                }
+                *decision = Decision::new(Figures::Bucket(figures), cost);
+            }
+            _ => *decision = self.charge_any(index, call, cost),
+        }
+    }
+
+    #[inline(never)]
+    fn charge_any(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
+        let figures = self.decide(index, call, cost);
+        if figures.allowed() {
+            self.take(index, call, cost);
+        }
+        Decision::new(figures, cost)
+    }
+
+    /// Decides for the key at `index`.
+    pub(super) fn decide(&self, index: usize, call: &Call<'_>, cost: u64) -> Figures {
+        let plan = &call.named.plan;
+        if self.table.limit(index) == call.named.number {
+            return plan.decide(self.state(index, call.named), call.now, cost);
+        }
+        plan.decide(self.rescaled(index, call).as_ref(), call.now, cost)
+    }
+
+    /// [`decide`](Self::decide), the decision written where it is wanted.
+    #[inline(always)]
+    pub(super) fn decide_into(
+        &self,
+        decision: &mut Decision,
+        index: usize,
+        call: &Call<'_>,
+        cost: u64,
+    ) {
+        let Call { named, now, .. } = *call;
+        match &named.plan {
+            Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
+                let [at, owed] = self.table.words(index);
+                let figures = bucket.decide([at, owed, 0], now, cost);
+                *decision = Decision::new(Figures::Bucket(figures), cost);
+            }
+            _ => *decision = Decision::new(self.decide(index, call, cost), cost),
+        }
+    }
+
+    /// Takes for the key at `index`.
+    #[inline]
+    pub(super) fn take(&mut self, index: usize, call: &Call<'_>, cost: u64) {
+        let Call { named, now, .. } = *call;
+        match &named.plan {
+            Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
+                let packed = self.table.words_mut(index);
+                let mut words = [packed[0], packed[1], 0];
+                bucket.take(&mut words, now, cost);
+                *packed = named.plan.pack(words);
+            }
+            _ => self.change(index, call, |plan, state| plan.take(state, now, cost)),
+        }
+    }
+
+    /// A copy of the state of the key at `index`.
+    pub(super) fn copy(&self, index: usize, call: &Call<'_>) -> State {
+        if self.table.limit(index) == call.named.number {
+            return self.state(index, call.named).to_owned();
+        }
+        self.rescaled(index, call)
+    }
+
+    /// Changes the state of the key at `index`.
+    pub(super) fn change(
+        &mut self,
+        index: usize,
+        call: &Call<'_>,
+        change: impl FnOnce(&Plan, StateMut<'_>),
+    ) {
+        let Named { plan, packs, number, .. } = call.named;
+        if self.table.limit(index) != *number {
+            let rescaled = self.rescaled(index, call);
+            self.forget_beside(&self.table.row(index), call.registry);
+            let words = self.keep(call.named, rescaled);
+            self.table.replace(index, *number, words);
+        }
+        let packed = self.table.words_mut(index);
+        if *packs {
+            let mut words = plan.unpack(*packed);
+            change(plan, StateMut::Words(&mut words));
+            *packed = plan.pack(words);
+            return;
+        }
+        let place = packed[0];
+        let aside = self.table.aside.as_mut();
+        if let Some(state) = aside.and_then(|aside| aside.states.get_mut(place)) {
+            change(plan, state.as_mut());
+        }
+    }
+
+    /// The state at `index`, which was made under `named`.
+    pub(super) fn state(&self, index: usize, named: &Named) -> StateRef<'_> {
+        let packed = self.table.words(index);
+        if named.packs {
+            return StateRef::Words(named.plan.unpack(packed));
+        }
+        let aside = self.table.aside.as_ref();
+        let state = aside.and_then(|aside| aside.states.get(packed[0]));
+        state.map_or(StateRef::Words([0; 3]), State::as_ref)
+    }
+
+    /// The state at `index`, which was made under other numbers, as it is under the call's.
+    fn rescaled(&self, index: usize, call: &Call<'_>) -> State {
+        match call.registry.get(self.table.limit(index)) {
+            Some(old) => call.named.plan.rescale(&old.plan, self.state(index, &old), call.now),
+            None => call.named.plan.fresh(),
+        }
+    }
+
+    /// Adds a key that `find` has not found, and whose place the caller has claimed. Returns how
+    /// many worthless states were reclaimed on the way.
+    pub(super) fn insert(&mut self, key: NewKey, call: &Call<'_>, reclaim: Reclaim) -> usize {
+        let NewKey { id, name, state } = key;
+        let mut reclaimed = 0;
+        let aside = self.table.aside.as_ref();
+        if self.table.is_full() || aside.is_some_and(|aside| aside.names.wants_compacting()) {
+            reclaimed = self.rebuild(call.registry, call.now, reclaim);
+        }
+        let words = self.keep(call.named, state);
+        loop {
+            let (Ok(at) | Err(at)) = self.table.find(id);
+            // Each time, since a table laid out anew keeps only the names of its rows.
+            let place = name.as_ref().map_or(0, |name| {
+                self.table.aside.get_or_insert_default().names.add(name.as_bytes())
+            });
+            if self.table.insert(at, Row { id, words, limit: call.named.number, place }) {
+                return reclaimed;
+            }
+            // A run has reached the end of the table, which is then laid out with more room.
+            reclaimed += self.rebuild(call.registry, call.now, reclaim);
+        }
+    }
+
+    /// Takes the key `id` out, if it is there.
+    pub(super) fn remove(&mut self, id: u64, registry: &Registry) -> bool {
+        let Ok(index) = self.table.find(id) else {
+            return false;
+        };
+        let row = self.table.remove(index);
+        if let Some(aside) = &mut self.table.aside {
+            aside.names.remove(row.place);
+        }
+        self.forget_beside(&row, registry);
+        true
+    }
+
+    /// Lays the table out anew without the states that are as good as new, and says how many.
+    pub(super) fn rebuild(&mut self, registry: &Registry, now: u64, reclaim: Reclaim) -> usize {
+        let before = self.table.len();
+        let aside = self.table.aside.as_mut();
+        let old_names = aside.map(|aside| std::mem::take(&mut aside.names)).unwrap_or_default();
+        let mut names = Names::with_room_for(old_names.live_bytes());
+        let mut kept = Vec::with_capacity(before);
+        let mut worthless = Vec::new();
+        registry.with(|limits| {
+            for index in self.table.taken() {
+                let row = self.table.row(index);
+                let named = limits.get(row.limit);
+                let keeps =
+                    |named| reclaim == Reclaim::Nothing || !self.is_worthless(index, named, now);
+                if named.is_some_and(|named| keeps(named)) {
+                    let place = match row.place {
+                        0 => 0,
+                        place => names.add(old_names.get(place)),
+                    };
+                    kept.push(Row { place, ..row });
+                } else if named.is_some_and(|named| !named.packs) {
+                    worthless.push(row.words[0]);
+                }
+            }
+        });
+        if let Some(aside) = &mut self.table.aside {
+            worthless.into_iter().for_each(|index| drop(aside.states.remove(index)));
+            names.trim();
+            aside.names = names;
+        }
+        let shrinks = if reclaim == Reclaim::Memory { Shrink::Fully } else { Shrink::Slowly };
+        self.table = std::mem::take(&mut self.table).laid_out(&kept, shrinks);
+        before - kept.len()
+    }
+
+    /// Whether the state at `index` equals a new key's.
+    pub(super) fn is_worthless(&self, index: usize, named: &Named, now: u64) -> bool {
+        named.plan.fresh_at(self.state(index, named)) <= now
+    }
+
+    pub(super) fn name(&self, index: usize) -> Option<KeyName> {
+        self.table.aside.as_ref()?.names.name(self.table.row(index).place)
+    }
+
+    /// The words that stand for `state` in a slot.
+    fn keep(&mut self, named: &Named, state: State) -> Packed {
+        match state {
+            State::Words(words) if named.packs => named.plan.pack(words),
+            state => [self.table.aside.get_or_insert_default().states.add(state), 0],
+        }
+    }
+
+    /// Frees what the row keeps beside the table.
+    fn forget_beside(&mut self, row: &Row, registry: &Registry) {
+        if let Some(aside) = &mut self.table.aside
+            && registry.get(row.limit).is_some_and(|named| !named.packs)
+        {
+            aside.states.remove(row.words[0]);
+        }
+    }
+}

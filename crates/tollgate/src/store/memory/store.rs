@@ -1,0 +1,198 @@
+//! `MemoryStore`: what users hold of the memory store.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use super::{Memory, Settings, SnapshotError, WhenFull, shards_for};
+use crate::bounds::{DEFAULT_MAX_KEYS, MAX_KEYS};
+use crate::key::Seed;
+use crate::limit::{Limit, LimitError};
+use crate::limiter::Limiter;
+use crate::time::Clock;
+
+/// The state of any number of limiters, in memory. Clones share it.
+///
+/// A [`Limiter`] built by itself has a store of its own; limiters of one store share its bound on
+/// memory, its clock and its snapshot.
+///
+/// ```
+/// use tollgate::{Limit, MemoryStore, check_all};
+///
+/// let store = MemoryStore::builder().max_keys(100_000).build()?;
+/// let per_user = store.limiter("per-user", Limit::per_minute(100))?;
+/// let per_ip = store.limiter("per-ip", Limit::per_second(10))?;
+///
+/// let decisions = check_all(&[per_user.charge(&"ana"), per_ip.charge(&[203, 0, 113, 9])]);
+/// assert!(decisions.is_allowed());
+/// assert_eq!(store.len(), 2);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone)]
+pub struct MemoryStore(pub(crate) Arc<Memory>);
+
+impl MemoryStore {
+    /// A store to be built: its clock, its bound, its choices.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+
+    /// The limiter `name` over this store.
+    ///
+    /// State is kept by name: a limiter of the same name and other numbers finds the same keys,
+    /// and what they have consumed keeps its proportion. Keys of other names are other keys.
+    ///
+    /// # Errors
+    /// Where the limit's numbers are impossible.
+    pub fn limiter(&self, name: &str, limit: Limit) -> Result<Limiter, LimitError> {
+        Limiter::on(self.clone(), name, &limit)
+    }
+
+    /// How many keys it holds. Some may be as good as new and not reclaimed yet.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it holds no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes it occupies.
+    pub fn memory_usage(&self) -> usize {
+        self.0.memory_usage()
+    }
+
+    /// How many live states had to make room for others: if it rises, `max_keys` is too small.
+    pub fn evictions(&self) -> u64 {
+        self.0.evicted()
+    }
+
+    /// How many times a new key was denied or let through uncounted because the store was full.
+    pub fn turned_away(&self) -> u64 {
+        self.0.turned_away()
+    }
+
+    /// Drops all state that is as good as new. Never needed: checks do it little by little.
+    pub fn reclaim(&self) {
+        self.0.reclaim();
+    }
+
+    /// Writes all live state to `to`, while checks go on.
+    ///
+    /// Each key is consistent in itself. The snapshot holds the seed of the store's hash: keep it
+    /// as confidential as you would keep the list of keys.
+    ///
+    /// # Errors
+    /// Where writing fails.
+    pub fn snapshot(&self, mut to: impl Write) -> io::Result<()> {
+        self.0.snapshot(&mut to)?;
+        to.flush()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a [`MemoryStore`] is built with.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct MemoryStoreBuilder {
+    clock: Option<Clock>,
+    max_keys: usize,
+    when_full: WhenFull,
+    names: bool,
+}
+
+impl Default for MemoryStoreBuilder {
+    fn default() -> MemoryStoreBuilder {
+        MemoryStoreBuilder {
+            clock: None,
+            max_keys: DEFAULT_MAX_KEYS,
+            when_full: WhenFull::Evict,
+            names: true,
+        }
+    }
+}
+
+impl MemoryStoreBuilder {
+    /// Where the store reads the time: the machine's clock if not said.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> MemoryStoreBuilder {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The most keys it may hold, under any traffic; a million if not said.
+    pub fn max_keys(mut self, keys: usize) -> MemoryStoreBuilder {
+        self.max_keys = keys;
+        self
+    }
+
+    /// What happens to a new key when the store is full of live state.
+    pub fn when_full(mut self, choice: WhenFull) -> MemoryStoreBuilder {
+        self.when_full = choice;
+        self
+    }
+
+    /// Keeps no names: a third less memory, and lists cannot say which key is which.
+    pub fn without_names(mut self) -> MemoryStoreBuilder {
+        self.names = false;
+        self
+    }
+
+    /// The store.
+    ///
+    /// # Errors
+    /// Where `max_keys` is zero or more than a table can have.
+    pub fn build(self) -> Result<MemoryStore, LimitError> {
+        Ok(MemoryStore(Arc::new(Memory::new(self.settings()?))))
+    }
+
+    /// The store, with the state of a snapshot.
+    ///
+    /// # Errors
+    /// Where `build` would fail, or the snapshot is damaged or of another version.
+    pub fn restore(self, mut from: impl Read) -> Result<MemoryStore, SnapshotError> {
+        let settings =
+            self.settings().map_err(|error| SnapshotError::Malformed(error.to_string()))?;
+        Ok(MemoryStore(Arc::new(Memory::restore(settings, &mut from)?)))
+    }
+
+    fn settings(self) -> Result<Settings, LimitError> {
+        if self.max_keys == 0 {
+            return Err(LimitError::new("max_keys is 0, must be at least 1"));
+        }
+        if self.max_keys > MAX_KEYS {
+            return Err(LimitError::new(format!(
+                "max_keys is {}, must be at most {MAX_KEYS}",
+                self.max_keys
+            )));
+        }
+        Ok(Settings {
+            clock: self.clock.unwrap_or_else(Clock::system),
+            max_keys: self.max_keys,
+            when_full: self.when_full,
+            names: self.names,
+            seed: seed()?,
+            shards: shards_for(self.max_keys),
+        })
+    }
+}
+
+#[cfg(not(loom))]
+fn seed() -> Result<Seed, LimitError> {
+    let mut seed = Seed::default();
+    getrandom::fill(&mut seed).map_err(|error| {
+        LimitError::new(format!("the operating system gave no random seed: {error}"))
+    })?;
+    Ok(seed)
+}
+
+/// Loom replays a model again and again, and every key must find the same shard each time.
+#[cfg(loom)]
+fn seed() -> Result<Seed, LimitError> {
+    Ok(Seed::default())
+}

@@ -1,0 +1,73 @@
+//! What operators ask of a store, none of it on the path of a check: lists, counts, clearing.
+
+use super::line::Line;
+use super::{Memory, Named};
+use crate::decision::Status;
+use crate::key::KeyName;
+use crate::sync::Ordering;
+
+impl Memory {
+    /// The live keys of a limiter in one shard, with how they stand; `None` past the last shard.
+    pub(crate) fn shard_keys(&self, shard: usize, named: &Named) -> Option<Vec<(KeyName, Status)>> {
+        let shard = self.shards.get(shard)?.lock();
+        let call = self.call(named, self.settings.clock.now());
+        let ours: Vec<usize> = self.registry.with(|limits| {
+            let of_limiter = |index: &usize| {
+                limits.get(shard.table.limit(*index)).is_some_and(|of| {
+                    of.limiter == named.limiter && !shard.is_worthless(*index, of, call.now)
+                })
+            };
+            shard.table.taken().filter(of_limiter).collect()
+        });
+        // Decided after the registry is unlocked, which a state under other numbers asks again.
+        let status = |index| {
+            let figures = [0, 1].map(|cost| shard.decide(index, &call, cost));
+            (shard.name(index).unwrap_or_default(), Status::new(figures))
+        };
+        Some(ours.into_iter().map(status).collect())
+    }
+
+    /// Makes all keys of `limiter` new.
+    pub(crate) fn reset_all(&self, limiter: &str) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let ours: Vec<u64> = self.registry.with(|limits| {
+                let rows = shard.table.taken().map(|index| shard.table.row(index));
+                let of_limiter =
+                    |number| limits.get(number).is_some_and(|named| *named.limiter == *limiter);
+                rows.filter(|row| of_limiter(row.limit)).map(|row| row.id).collect()
+            });
+            let removed = ours.into_iter().filter(|id| shard.remove(*id, &self.registry)).count();
+            self.release(removed);
+        }
+        self.waiting.nudge_all();
+    }
+
+    /// Drops all state that is as good as new.
+    pub(crate) fn reclaim(&self) {
+        let now = self.now().as_nanos();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            // Released under the lock: who finds the store full finds a key, or a place.
+            self.release(shard.rebuild(&self.registry, now));
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Bytes the store occupies.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let shards: usize = self.shards.iter().map(|shard| shard.lock().table.heap_bytes()).sum();
+        size_of::<Memory>() + self.shards.len() * size_of::<Line>() + shards
+    }
+}

@@ -1,0 +1,3 @@
+//! Stores: what keeps the state, and owns the time.
+
+pub(crate) mod memory;
