@@ -1,0 +1,26 @@
+//! What Tollgate's tests share: slow and obvious models, the contract of a store, and traffic.
+//!
+//! - [`Reference`] answers as the specification says, from models that keep rationals and plain
+//!   lists and find every wait by trying moments.
+//! - [`store_contract!`] holds anything that implements [`StoreUnderTest`] to the eleven
+//!   properties of the specification.
+//! - [`monotone`] and its siblings are random traffic for random limits, the awkward ones among them.
+
+mod answer;
+pub mod contract;
+mod manual;
+mod model;
+mod reference;
+mod traffic;
+mod under_test;
+
+pub use answer::Answer;
+pub use manual::{admitted, manual};
+pub use model::KeyModel;
+pub use proptest;
+pub use reference::{Reference, ReferenceLimiter};
+pub use traffic::{
+    Act, Move, NANO, Step, Trace, any_limits, calendars, cases, monotone, one_limit_of_each,
+    with_reclaims, with_refunds, with_rewinds,
+};
+pub use under_test::{LimiterUnderTest, StoreUnderTest};

@@ -1,0 +1,92 @@
+//! The reference: a store of models, one a key, that forgets nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tollgate::{Limit, ManualClock};
+
+use crate::answer::Answer;
+use crate::model::KeyModel;
+use crate::under_test::{LimiterUnderTest, StoreUnderTest};
+
+/// A store that answers as the specification says.
+#[derive(Debug)]
+pub struct Reference {
+    clock: ManualClock,
+    /// One step at a time, whatever it touches.
+    turn: Arc<Mutex<()>>,
+}
+
+/// A limiter of the [`Reference`].
+#[derive(Debug)]
+pub struct ReferenceLimiter {
+    limit: Limit,
+    clock: ManualClock,
+    keys: Mutex<HashMap<String, KeyModel>>,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Reference {
+    /// A store that reads the time from `clock`.
+    pub fn new(clock: ManualClock) -> Reference {
+        Reference { clock, turn: Arc::default() }
+    }
+}
+
+impl ReferenceLimiter {
+    fn with<T>(&self, key: &str, act: impl FnOnce(&mut KeyModel, u64) -> T) -> T {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = keys.entry(key.to_owned()).or_insert_with(|| KeyModel::new(&self.limit));
+        act(model, self.clock.now().as_nanos())
+    }
+
+    fn check_in_turn(&self, key: &str, cost: u64) -> Answer {
+        self.with(key, |model, now| model.check_n(now, cost))
+    }
+}
+
+impl LimiterUnderTest for ReferenceLimiter {
+    fn check_n(&self, key: &str, cost: u64) -> Answer {
+        let _turn = self.turn.lock();
+        self.check_in_turn(key, cost)
+    }
+
+    fn peek_n(&self, key: &str, cost: u64) -> Answer {
+        self.with(key, |model, now| model.peek_n(now, cost))
+    }
+
+    fn refund(&self, key: &str, units: u64) {
+        self.with(key, |model, now| model.refund(now, units));
+    }
+
+    fn reset(&self, key: &str) {
+        self.with(key, |model, _| *model = KeyModel::new(&self.limit));
+    }
+}
+
+impl StoreUnderTest for Reference {
+    type Limiter = ReferenceLimiter;
+
+    fn limiter(&self, _name: &str, limit: &Limit) -> ReferenceLimiter {
+        ReferenceLimiter {
+            limit: limit.clone(),
+            clock: self.clock.clone(),
+            keys: Mutex::default(),
+            turn: self.turn.clone(),
+        }
+    }
+
+    fn check_all(&self, charges: &[(&ReferenceLimiter, &str, u64)]) -> bool {
+        let _turn = self.turn.lock();
+        let allowed =
+            charges.iter().all(|(limiter, key, cost)| limiter.peek_n(key, *cost).is_allowed());
+        if allowed {
+            for (limiter, key, cost) in charges {
+                limiter.check_in_turn(key, *cost);
+            }
+        }
+        allowed
+    }
+
+    fn reclaim(&self) {}
+}

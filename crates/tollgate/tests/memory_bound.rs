@@ -1,0 +1,237 @@
+//! The bound on memory: hard under any traffic, and what it costs whom.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Limit, Limiter, ManualClock, MemoryStore, WhenFull};
+
+const CHOICES: [WhenFull; 3] = [WhenFull::Evict, WhenFull::DenyNew, WhenFull::AllowNew];
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn store(max_keys: usize, when_full: WhenFull) -> (MemoryStore, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys);
+    (builder.when_full(when_full).build().expect("the test's numbers are valid"), clock)
+}
+
+/// A store full of keys `0..max_keys`, each with one unit of ten taken.
+fn full(max_keys: u64, when_full: WhenFull) -> (Limiter, ManualClock) {
+    let (store, clock) =
+        store(usize::try_from(max_keys).expect("the test's numbers are valid"), when_full);
+    let limiter =
+        store.limiter("limit", Limit::per_hour(10)).expect("the test's numbers are valid");
+    assert!((0..max_keys).all(|key| limiter.check(key).is_allowed()));
+    (limiter, clock)
+}
+
+#[test]
+fn an_attacker_with_fresh_keys_never_passes_the_bound() {
+    for choice in CHOICES {
+        let (limiter, _) = full(100, choice);
+        for key in 0..5_000 {
+            let _ = limiter.check(("attacker", key));
+            assert!(limiter.store().len() <= 100, "{choice:?}");
+        }
+    }
+}
+
+#[test]
+fn attackers_on_many_threads_never_pass_the_bound() {
+    for choice in CHOICES {
+        let (limiter, _) = full(64, choice);
+        let attacked = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let attackers: Vec<_> = (0..4)
+                .map(|thread| {
+                    let limiter = &limiter;
+                    scope.spawn(move || {
+                        (0..1000).for_each(|key| {
+                            let _ = limiter.check((thread, key));
+                        });
+                    })
+                })
+                .collect();
+            let watcher = scope.spawn(|| {
+                while !attacked.load(Ordering::Relaxed) {
+                    assert!(limiter.store().len() <= 64);
+                }
+            });
+            attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
+            attacked.store(true, Ordering::Relaxed);
+            watcher.join().unwrap();
+        });
+        assert_eq!(limiter.len(), limiter.store().len(), "{choice:?}: places and keys agree");
+    }
+}
+
+#[test]
+fn an_attacker_with_fresh_keys_does_not_grow_the_store() {
+    for choice in CHOICES {
+        let (limiter, _) = full(1000, choice);
+        let before = limiter.memory_usage();
+        for key in 0..20_000 {
+            let _ = limiter.check(("attacker", key));
+        }
+        let after = limiter.memory_usage();
+        assert!(after < 2 * before, "{choice:?}: {before} bytes became {after}");
+    }
+}
+
+#[test]
+fn a_denied_key_is_kept_while_another_can_go() {
+    let (limiter, _) = full(32, WhenFull::Evict);
+    assert!(limiter.check_n(0_u64, 9).is_allowed());
+    for key in 0..5_000 {
+        assert!(limiter.check(("attacker", key)).is_allowed());
+        assert!(!limiter.peek(0_u64).is_allowed(), "a throttled client became new");
+    }
+}
+
+#[test]
+fn the_state_closest_to_new_makes_room() {
+    let (store, _) = store(8, WhenFull::Evict);
+    let limiter = store.limiter("limit", Limit::per_hour(10)).unwrap();
+    for key in 0..8_u64 {
+        assert!(limiter.check_n(key, 2 + key).is_allowed());
+    }
+    assert!(limiter.check("new").is_allowed());
+    let kept: Vec<bool> = (0..8_u64).map(|key| !limiter.status(key).is_new()).collect();
+    assert_eq!(kept, [false, true, true, true, true, true, true, true]);
+}
+
+#[test]
+fn every_forced_eviction_is_counted() {
+    let (limiter, _) = full(16, WhenFull::Evict);
+    assert_eq!(limiter.store().evictions(), 0);
+    for key in 0..50 {
+        let _ = limiter.check(("new", key));
+    }
+    assert_eq!(limiter.store().evictions(), 50);
+    assert_eq!(limiter.store().turned_away(), 0);
+}
+
+#[test]
+fn deny_new_denies_new_keys_and_leaves_the_known_alone() {
+    let (limiter, _) = full(16, WhenFull::DenyNew);
+    assert!(!limiter.check("new").is_allowed());
+    assert!((0..16_u64).all(|key| limiter.check_n(key, 9).is_allowed()));
+    assert_eq!((limiter.store().evictions(), limiter.store().turned_away()), (0, 1));
+}
+
+#[test]
+fn deny_new_says_when_there_will_be_room() {
+    let (limiter, clock) = full(8, WhenFull::DenyNew);
+    let wait = limiter.check("new").retry_after().unwrap();
+    clock.advance(wait - Duration::from_nanos(1));
+    assert!(!limiter.check("new").is_allowed());
+    clock.advance(Duration::from_nanos(1));
+    assert!(limiter.check("new").is_allowed());
+}
+
+#[test]
+fn allow_new_lets_new_keys_pass_uncounted() {
+    let (limiter, _) = full(16, WhenFull::AllowNew);
+    assert!((0..30).all(|_| limiter.check("new").is_allowed()));
+    assert!(limiter.status("new").is_new());
+    assert_eq!((limiter.store().len(), limiter.store().turned_away()), (16, 30));
+}
+
+#[test]
+fn worthless_state_makes_room_without_an_eviction() {
+    for choice in CHOICES {
+        let (limiter, clock) = full(64, choice);
+        clock.advance(HOUR);
+        assert!((0..64).all(|key| limiter.check(("new", key)).is_allowed()));
+        let store = limiter.store();
+        assert_eq!((store.evictions(), store.turned_away()), (0, 0), "{choice:?}");
+        assert!((0..64).all(|key| limiter.status(("new", key)).used() == 1), "{choice:?}");
+    }
+}
+
+#[test]
+fn reclaiming_drops_exactly_what_is_as_good_as_new() {
+    let (limiter, clock) = full(64, WhenFull::Evict);
+    clock.advance(Duration::from_secs(1));
+    assert!((0..10_u64).all(|key| limiter.check(key).is_allowed()));
+    clock.advance(Duration::from_secs(359));
+    limiter.store().reclaim();
+    assert_eq!((limiter.store().len(), limiter.len()), (10, 10));
+}
+
+#[test]
+fn reclaiming_gives_memory_back() {
+    let (limiter, clock) = full(5_000, WhenFull::Evict);
+    let before = limiter.memory_usage();
+    clock.advance(HOUR);
+    limiter.store().reclaim();
+    assert!(limiter.store().is_empty());
+    let after = limiter.memory_usage();
+    assert!(after < before / 2, "{before} bytes became {after}");
+}
+
+#[test]
+fn a_bound_of_no_keys_is_refused() {
+    let error = MemoryStore::builder().max_keys(0).build().unwrap_err();
+    assert_eq!(error.to_string(), "max_keys is 0, must be at least 1");
+}
+
+#[test]
+fn a_bound_of_one_key_holds_one_key() {
+    for choice in CHOICES {
+        let (limiter, _) = full(1, choice);
+        let _ = limiter.check("second");
+        assert_eq!((limiter.store().len(), limiter.len()), (1, 1), "{choice:?}");
+    }
+}
+
+#[test]
+fn several_charges_at_once_stay_within_the_bound() {
+    for choice in CHOICES {
+        let (limiter, _) = full(4, choice);
+        for round in 0..100 {
+            let keys = [0, 1, 2, 3, 4, 5].map(|key| (round, key));
+            let charges: Vec<_> = keys.iter().map(|key| limiter.charge(key)).collect();
+            let _ = tollgate::check_all(&charges);
+            assert!(limiter.store().len() <= 4, "{choice:?}");
+        }
+        assert_eq!(limiter.len(), limiter.store().len(), "{choice:?}: no place is lost");
+    }
+}
+
+#[test]
+fn a_sliding_log_costs_what_it_holds_not_what_it_may_hold() {
+    let (store, clock) = store(10_000, WhenFull::Evict);
+    let limiter = store.limiter("limit", Limit::sliding_log(1_000_000, HOUR)).unwrap();
+    let before = store.memory_usage();
+    for _ in 0..3 {
+        assert!(limiter.check("ana").is_allowed());
+        clock.advance(Duration::from_secs(1));
+    }
+    assert!(store.memory_usage() - before < 1024);
+}
+
+#[test]
+fn a_store_without_names_is_smaller() {
+    let usage = |builder: tollgate::MemoryStoreBuilder| {
+        let limiter = builder.max_keys(2000).build().unwrap().limiter("l", Limit::per_hour(10));
+        let limiter = limiter.unwrap();
+        for key in 0..2000 {
+            let _ = limiter.check(("somebody", key));
+        }
+        limiter.memory_usage()
+    };
+    assert!(usage(MemoryStore::builder().without_names()) < usage(MemoryStore::builder()));
+}
+
+#[test]
+fn reclaiming_gives_the_memory_of_long_names_back() {
+    let (store, clock) = store(2_000, WhenFull::Evict);
+    let limiter = store.limiter("limit", Limit::per_hour(10)).unwrap();
+    assert!((0..2_000).all(|key| limiter.check(("x".repeat(200), key)).is_allowed()));
+    let before = store.memory_usage();
+    clock.advance(HOUR);
+    store.reclaim();
+    let after = store.memory_usage();
+    assert!(after < before / 2, "{before} bytes became {after}");
+}

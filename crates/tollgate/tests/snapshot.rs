@@ -1,0 +1,252 @@
+//! Snapshots: a restart hands nobody a fresh allowance, and a damaged file hurts nobody.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{
+    Limit, ManualClock, MemoryStore, MemoryStoreBuilder, SnapshotError, Status, Timestamp,
+};
+use tollgate_testkit::{NANO, StoreUnderTest, Trace, cases, one_limit_of_each, with_refunds};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn builder(clock: &ManualClock) -> MemoryStoreBuilder {
+    MemoryStore::builder().clock(clock.clone()).max_keys(200)
+}
+
+fn bytes_of(store: &MemoryStore) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    store.snapshot(&mut bytes).expect("memory can be written to");
+    bytes
+}
+
+/// The store that a restart at `clock` finds.
+fn restarted(store: &MemoryStore, clock: &ManualClock) -> MemoryStore {
+    builder(clock).restore(bytes_of(store).as_slice()).expect("what was written can be read")
+}
+
+/// All that a status says.
+fn figures(status: Status) -> (u64, u64, Duration, Duration) {
+    (status.limit(), status.remaining(), status.retry_after(), status.reset_after())
+}
+
+/// One limiter of each algorithm, named by its number, and those whose numbers do not pack.
+fn limits() -> impl Iterator<Item = (String, Limit)> {
+    let wide = [Limit::per_day(1 << 40), Limit::sliding_counter(1 << 40, 60 * SECOND)];
+    let all = one_limit_of_each().into_iter().chain(wide);
+    all.enumerate().map(|(number, limit)| (number.to_string(), limit))
+}
+
+/// A store in which every limiter has keys that used little, something and all.
+fn used_store(clock: &ManualClock, builder: MemoryStoreBuilder) -> MemoryStore {
+    let store = builder.build().expect("the test's numbers are valid");
+    for (name, limit) in limits() {
+        let limiter = store.limiter(&name, limit).expect("the test's numbers are valid");
+        for (key, cost) in [("little", 1), ("something", 4), ("all", limiter.limit().capacity())] {
+            assert!(limiter.check_n(key, cost).is_allowed());
+        }
+        clock.advance(Duration::from_nanos(1));
+        assert!(limiter.check("little").is_allowed());
+    }
+    store
+}
+
+fn assert_same_keys(store: &MemoryStore, other: &MemoryStore) {
+    for (name, limit) in limits() {
+        let (first, second) = [store, other]
+            .map(|store| store.limiter(&name, limit.clone()).expect("the test's numbers are valid"))
+            .into();
+        for key in ["little", "something", "all", "never seen"] {
+            assert_eq!(figures(first.status(key)), figures(second.status(key)), "{key} of {limit}");
+        }
+    }
+}
+
+#[test]
+fn every_key_stands_as_it_did() {
+    let clock = ManualClock::new();
+    let store = used_store(&clock, builder(&clock));
+    assert_same_keys(&store, &restarted(&store, &clock));
+}
+
+#[test]
+fn every_key_stands_as_it_did_without_names() {
+    let clock = ManualClock::new();
+    let store = used_store(&clock, builder(&clock).without_names());
+    assert_same_keys(&store, &restarted(&store, &clock));
+}
+
+#[test]
+fn names_are_kept() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let limiter = store.limiter("limit", Limit::per_hour(10)).unwrap();
+    assert!(limiter.check(("acme", 42)).is_allowed());
+    let limiter = restarted(&store, &clock).limiter("limit", Limit::per_hour(10)).unwrap();
+    let (name, _) = limiter.keys().next().unwrap();
+    assert_eq!(name.to_string(), "(acme, 42)");
+}
+
+#[test]
+fn the_time_of_a_restart_counts() {
+    let clock = ManualClock::new();
+    let store = used_store(&clock, builder(&clock));
+    let snapshot = bytes_of(&store);
+    clock.advance(7 * SECOND);
+    assert_same_keys(&store, &builder(&clock).restore(snapshot.as_slice()).unwrap());
+}
+
+#[test]
+fn a_snapshot_of_long_ago_leaves_every_key_new() {
+    let clock = ManualClock::new();
+    let store = used_store(&clock, builder(&clock));
+    let snapshot = bytes_of(&store);
+    clock.advance(400 * 24 * 3600 * SECOND);
+    let restored = builder(&clock).restore(snapshot.as_slice()).unwrap();
+    restored.reclaim();
+    assert!(restored.is_empty());
+}
+
+#[test]
+fn a_machine_whose_clock_is_behind_makes_nobody_wait_longer_and_gives_nobody_more() {
+    for limit in one_limit_of_each() {
+        let clock = ManualClock::new();
+        let store = builder(&clock).build().unwrap();
+        let limiter = store.limiter("limit", limit.clone()).unwrap();
+        assert!(limiter.check_n("ana", 10).is_allowed());
+        let longest = limiter.status("ana").reset_after() + limit.period();
+        // A whole number of minutes, so that windows on the wall clock are as far on as before.
+        let behind = clock.now().as_nanos() - 7_200_000_000_000;
+        let clock = ManualClock::at(Timestamp::from_nanos(behind));
+        let limiter = restarted(&store, &clock).limiter("limit", limit.clone()).unwrap();
+        assert_eq!(limiter.status("ana").remaining(), 0, "{limit}");
+        assert!(limiter.status("ana").retry_after() <= longest, "{limit}");
+    }
+}
+
+#[test]
+fn a_key_restored_under_other_numbers_keeps_its_proportion() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let limiter = store.limiter("api", Limit::per_hour(10)).unwrap();
+    assert!(limiter.check_n("ana", 7).is_allowed());
+    let larger = restarted(&store, &clock).limiter("api", Limit::per_hour(1000)).unwrap();
+    assert_eq!(larger.status("ana").remaining(), 300);
+}
+
+#[test]
+fn a_smaller_bound_is_kept_by_a_restored_store() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let limiter = store.limiter("api", Limit::per_hour(10)).unwrap();
+    assert!((0..100).all(|key| limiter.check(key).is_allowed()));
+    assert!(limiter.check_n("throttled", 10).is_allowed());
+    let small = builder(&clock).max_keys(20).restore(bytes_of(&store).as_slice()).unwrap();
+    assert_eq!(small.len(), 20);
+}
+
+#[test]
+fn a_snapshot_cut_anywhere_is_refused() {
+    let clock = ManualClock::new();
+    let bytes = bytes_of(&used_store(&clock, builder(&clock)));
+    for length in 0..bytes.len() {
+        let error = builder(&clock).restore(&bytes[..length]).unwrap_err();
+        assert!(matches!(error, SnapshotError::Malformed(_)), "{length}: {error}");
+    }
+}
+
+#[test]
+fn a_snapshot_with_any_byte_changed_is_refused() {
+    let clock = ManualClock::new();
+    let bytes = bytes_of(&used_store(&clock, builder(&clock)));
+    for index in 0..bytes.len() {
+        for flip in [1, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= flip;
+            assert!(builder(&clock).restore(damaged.as_slice()).is_err(), "byte {index}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused_with_what_would_be() {
+    let clock = ManualClock::new();
+    let error = builder(&clock).restore(&b"{\"json\": true}"[..]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the snapshot is not usable: it does not begin with \"tollgate\", give a file written by \
+         snapshot"
+    );
+}
+
+#[test]
+fn a_snapshot_taken_while_threads_check_has_every_key_whole() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let limiters = [Limit::per_hour(1_000_000), Limit::sliding_log(1_000_000, SECOND)];
+    let limiters = limiters.map(|limit| (limit.to_string(), limit));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (name, limit) in &limiters {
+            let limiter = store.limiter(name, limit.clone()).unwrap();
+            scope.spawn({
+                let done = &done;
+                move || {
+                    for key in (0..50).cycle() {
+                        // Two units at a time, never one.
+                        assert!(limiter.check_n(key, 2).is_allowed());
+                        if done.load(Ordering::Relaxed) {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+        for _ in 0..20 {
+            let restored = restarted(&store, &clock);
+            for (name, limit) in &limiters {
+                let limiter = restored.limiter(name, limit.clone()).unwrap();
+                assert!(limiter.keys().all(|(_, status)| status.used() % 2 == 0));
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Plays the trace with a restart after every step that `restarts` names.
+fn play_with_restarts(trace: &Trace, restarts: &[bool]) {
+    let (clock, control) = (trace.clock(), trace.clock());
+    let mut store = builder(&clock).build().expect("the test's numbers are valid");
+    let unbroken = builder(&control).build().expect("the test's numbers are valid");
+    let expected = StoreUnderTest::limiter(&unbroken, "trace", &trace.limit);
+    for (step, restart) in trace.steps.iter().zip(restarts.iter().cycle()) {
+        step.time.apply(&clock);
+        step.time.apply(&control);
+        let limiter = StoreUnderTest::limiter(&store, "trace", &trace.limit);
+        let answer = step.act.apply(&store, &limiter, "ana");
+        assert_eq!(answer, step.act.apply(&unbroken, &expected, "ana"), "{step:?}");
+        if *restart {
+            store = restarted(&store, &clock);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn a_restart_at_any_moment_changes_no_decision(
+        trace in with_refunds(NANO), restarts in prop::collection::vec(any::<bool>(), 1..7)
+    ) {
+        play_with_restarts(&trace, &restarts);
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let clock = ManualClock::new();
+        let framed = [b"tollgate\x01\x00".as_slice(), &bytes].concat();
+        prop_assert!(builder(&clock).restore(framed.as_slice()).is_err());
+    }
+}
