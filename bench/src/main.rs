@@ -1,0 +1,134 @@
+//! Tollgate beside other rate limiters: `cargo run --release`. README.md says how to read it.
+
+mod bytes;
+mod counting;
+mod goals;
+mod measure;
+mod parts;
+mod peers;
+mod report;
+mod rows;
+mod stream;
+mod table;
+mod tails;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use measure::Pace;
+use report::Report;
+use stream::Streams;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+const SIZES: [usize; 5] = [1, 1000, 100_000, 1_000_000, 10_000_000];
+
+/// Tollgate beside other rate limiters, in turn in one run.
+#[derive(Parser)]
+struct Arguments {
+    /// A minute instead of a quarter of an hour: fewer and shorter rounds, no 10 M keys.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Only rows whose name contains this, such as `decisions/1M`, `zipf`, `tails` or `bytes`.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    filter: String,
+    /// Writes every round of every row to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fails if a goal that was measured is missed.
+    #[arg(long)]
+    strict: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Only the clocks a limiter could read.
+    Clock,
+    /// Only the hashes a limiter could use.
+    Hash,
+    /// Prints what a limiter's keys occupy in this process.
+    #[command(hide = true)]
+    BytesOf { who: peers::Who, keys: usize },
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    match arguments.part {
+        Some(Part::Clock) => parts::clocks(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::BytesOf { who, keys }) => bytes::print(who, keys),
+        None => return compare(&arguments),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    fn pace(&self, progress: ProgressBar) -> Pace {
+        let (rounds, millis) = if self.quick { (11, 2) } else { (60, 4) };
+        Pace { rounds, slice: Duration::from_millis(millis), progress }
+    }
+
+    /// It needs microseconds and a kilobyte for each key.
+    fn most_for_limitador(&self) -> usize {
+        if self.quick { 100_000 } else { 1_000_000 }
+    }
+
+    fn sizes(&self) -> &'static [usize] {
+        if self.quick { &SIZES[..SIZES.len() - 1] } else { &SIZES }
+    }
+}
+
+fn compare(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let (filter, sizes) = (arguments.filter.as_str(), arguments.sizes());
+    let pace = arguments.pace(ProgressBar::new(0).with_style(ProgressStyle::with_template(
+        "{elapsed_precise} {wide_bar} {percent:>3} %, {eta} left  {msg:<36}",
+    )?));
+    let blocks: Vec<_> = rows::blocks(sizes, arguments.most_for_limitador())
+        .into_iter()
+        .map(|block| (block.chosen(filter), block))
+        .collect();
+    let tails = tails::chosen(filter);
+    let bytes = bytes::chosen(sizes, arguments.most_for_limitador(), filter);
+    let steps = blocks.iter().map(|(chosen, block)| block.steps(chosen, pace.rounds));
+    let steps = steps.sum::<usize>() + tails.len() * pace.rounds + bytes.len();
+    if steps == 0 {
+        return Err(
+            format!("no row's name contains {filter:?}; see README.md for the names").into()
+        );
+    }
+    pace.progress.set_length(steps as u64);
+
+    let mut report = Report::default();
+    let cores_before = measure::cores();
+    bytes::run(&bytes, &pace, &mut report);
+    tails::run(&tails, &pace, &mut report);
+    let mut streams = Streams::default();
+    for (chosen, block) in &blocks {
+        block.run(chosen, (&mut streams, &pace), &mut report);
+    }
+    pace.progress.finish_and_clear();
+    let cores_after = measure::cores();
+    report.notes.push(format!(
+        "two threads had {cores_before:.1} cores before and {cores_after:.1} after; 2.0 is an idle machine"
+    ));
+
+    table::print(&report);
+    let missed = goals::print(&report);
+    if let Some(path) = &arguments.json {
+        write(&report, path)?;
+    }
+    Ok(if missed && arguments.strict { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn write(report: &Report, path: &Path) -> Result<(), Box<dyn Error>> {
+    let text = serde_json::to_string(report)?;
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())
+}
