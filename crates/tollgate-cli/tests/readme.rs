@@ -1,0 +1,40 @@
+//! What README.md shows is what the command prints.
+
+use std::process::Command;
+
+const README: &str = include_str!("../../../README.md");
+const COMMAND: &str =
+    r#"cargo run --release -- check "100/min burst 20" --requests 30 --every 100ms"#;
+
+#[test]
+fn the_readme_shows_what_the_command_prints() {
+    assert!(README.contains(COMMAND), "the command this test runs");
+    let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .args(["check", "100/min burst 20", "--requests", "30", "--every", "100ms"])
+        .output()
+        .expect("the binary was built for this test");
+    let printed = String::from_utf8(output.stdout).expect("the answer is text");
+    assert!(README.contains(&printed), "README.md should show:\n{printed}");
+}
+
+#[test]
+fn every_link_to_a_file_leads_somewhere() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let pages = [
+        ("README.md", README),
+        ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
+        ("ARCHITECTURE.md", include_str!("../../../ARCHITECTURE.md")),
+        ("docs/library.md", include_str!("../../../docs/library.md")),
+        ("docs/algorithms.md", include_str!("../../../docs/algorithms.md")),
+    ];
+    for (page, text) in pages {
+        let folder = std::path::Path::new(root).join(page);
+        let folder = folder.parent().expect("a page is in a folder");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !file.contains("://") {
+                assert!(folder.join(file).exists(), "{page} links to {link}");
+            }
+        }
+    }
+}
