@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Checks everything there is to check. See --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+    cat <<'HELP'
+Usage: ./test.sh [--long]
+
+Formatting, lints, tests, examples, loom models, quick fuzzing and documentation, in this order;
+stops at the first failure. Needs Rust 1.88 or later and nothing else.
+
+  --long   many more random cases and longer fuzzing: an hour instead of minutes
+  --help   this text
+HELP
+}
+
+long=no
+for argument in "$@"; do
+    case "$argument" in
+        --long) long=yes ;;
+        --help | -h) usage; exit 0 ;;
+        *) echo "test.sh: unknown option \"$argument\", see ./test.sh --help" >&2; exit 2 ;;
+    esac
+done
+
+step() { printf '\n==> %s\n' "$1"; }
+skip() { printf '\n==> %s: skipped, %s\n' "$1" "$2"; }
+
+if ! command -v cargo >/dev/null; then
+    echo "test.sh: cargo is not installed, get Rust from https://rustup.rs" >&2
+    exit 1
+fi
+
+# Components are asked for only where rustup is there to bring them.
+bring() {
+    if ! cargo "$1" --version >/dev/null 2>&1 && command -v rustup >/dev/null; then
+        rustup component add "$2" || true
+    fi
+}
+bring fmt rustfmt
+bring clippy clippy
+
+if [ "$long" = yes ]; then
+    export PROPTEST_CASES="${PROPTEST_CASES:-20000}"
+    export FUZZ_SECONDS="${FUZZ_SECONDS:-600}"
+fi
+
+if cargo fmt --version >/dev/null 2>&1; then
+    step "formatting"
+    cargo fmt --all -- --check
+else
+    skip "formatting" "rustfmt is not installed"
+fi
+
+if cargo clippy --version >/dev/null 2>&1; then
+    step "lints"
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+else
+    skip "lints" "clippy is not installed"
+fi
+
+step "tests"
+cargo test --workspace --all-features
+
+step "tests of the library without its features"
+cargo test -p tollgate --no-default-features
+
+for example in crates/tollgate/examples/*.rs; do
+    name="$(basename "$example" .rs)"
+    step "example $name"
+    cargo run --quiet -p tollgate --all-features --example "$name"
+done
+
+step "loom models"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
+    cargo test --release -p tollgate --features tokio --test loom
+
+step "fuzzing"
+fuzz/quick.sh
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+printf '\nall checks passed\n'
