@@ -22,19 +22,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     }
 }
 
-/// How often a thread looks whether a lock is free before it goes to sleep: about a microsecond.
-/// Locks are held for some nanoseconds, and for microseconds only while a table grows.
+/// How often a thread tries a lock before it goes to sleep, and how long it pauses in between: some
+/// microseconds in all. Locks are held for nanoseconds, and for microseconds only while a table
+/// grows; a thread that asks more often slows down the one that holds the lock.
 #[cfg(not(loom))]
-const LOOKS: u32 = 64;
+const TRIES: u32 = 32;
+#[cfg(not(loom))]
+const PAUSES: u32 = 4;
 
 #[cfg(not(loom))]
 #[cold]
 fn lock_when_free<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for _ in 0..LOOKS {
-        std::hint::spin_loop();
-        if !mutex.is_locked()
-            && let Some(guard) = mutex.try_lock()
-        {
+    for _ in 0..TRIES {
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        if let Some(guard) = mutex.try_lock() {
             return guard;
         }
     }
