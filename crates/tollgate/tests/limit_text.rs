@@ -136,7 +136,6 @@ fn decimals_are_exact_and_hold_no_more_than_they_say() {
     reads("0.3/s", &Limit::token_bucket(3, 10 * SECOND).burst(1));
     reads("0.3/s burst 7", &Limit::token_bucket(3, 10 * SECOND).burst(7));
     reads("2.50/min", &Limit::token_bucket(5, 2 * MINUTE).burst(3));
-    reads("1.5/s sliding_log", &Limit::sliding_log(3, 2 * SECOND));
 }
 
 #[test]
