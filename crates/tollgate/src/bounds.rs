@@ -25,7 +25,7 @@ pub(crate) const MAX_NAME: usize = 264;
 pub(crate) const MAX_KEYS: usize = 1 << 36;
 
 /// How many keys a shard holds when the store is full: what one caller may have to move to grow.
-pub(crate) const KEYS_PER_SHARD: usize = 1024;
+pub(crate) const KEYS_PER_SHARD: usize = 4096;
 
 /// How many states an eviction compares, at least: the contract's sample.
 pub(crate) const EVICTION_SAMPLE: usize = 8;
