@@ -129,16 +129,6 @@ fn a_period_is_written_in_the_fewest_words_that_are_exact() {
 }
 
 #[test]
-fn decimals_are_exact_and_hold_no_more_than_they_say() {
-    reads("1/1.5s", &Limit::token_bucket(1, SECOND * 3 / 2));
-    reads("0.5/s", &Limit::token_bucket(1, 2 * SECOND));
-    reads("1.5/s", &Limit::token_bucket(3, 2 * SECOND).burst(2));
-    reads("0.3/s", &Limit::token_bucket(3, 10 * SECOND).burst(1));
-    reads("0.3/s burst 7", &Limit::token_bucket(3, 10 * SECOND).burst(7));
-    reads("2.50/min", &Limit::token_bucket(5, 2 * MINUTE).burst(3));
-}
-
-#[test]
 fn a_rate_must_be_complete() {
     refuses("", "limit is empty, write for example 100/min");
     refuses("100", r#""100" has no period, write for example 100/min"#);

@@ -3,8 +3,8 @@
 //! Keys of ordinary length are hashed with XXH3 under a secret of 192 bytes, long ones with
 //! SipHash-1-3. Both are keyed from one random seed, which never leaves the process but in a
 //! snapshot: without it nobody can aim keys at one shard, or find a key that meets somebody
-//! else's. By chance two of 10^8 keys meet with a probability below 10^-6, though a table keeps
-//! only 56 bits of the hash beside the 17 or so that chose the shard.
+//! else's. A table keeps 56 bits of the hash, and 8 to 15 more chose its shard: by chance any two
+//! of 10^6 keys meet once in ten million stores, of 10^8 keys once in a hundred thousand.
 
 use std::fmt;
 use std::hash::Hasher;
