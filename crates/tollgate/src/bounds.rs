@@ -44,3 +44,18 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// How long a reservation holds its units unless the caller says otherwise.
 pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(60);
+
+/// The longest name of a rule: it travels in headers and metrics.
+pub(crate) const MAX_RULE_NAME: usize = 128;
+
+/// How many limits a rule may have: more are a sign of a mistake, and each is a charge.
+pub(crate) const MAX_LIMITS_PER_RULE: usize = 8;
+
+/// The longest block: as long as the longest period.
+pub(crate) const MAX_BLOCK: Duration = MAX_PERIOD;
+
+/// How many characters of a client's value an error shows.
+pub(crate) const SHOWN_VALUE: usize = 64;
+
+/// How often units are counted and asked for again while others take them meanwhile.
+pub(crate) const TAKE_TRIES: usize = 64;

@@ -26,9 +26,11 @@ mod algorithm;
 mod bounds;
 mod charge;
 mod decision;
+mod gate;
 mod key;
 mod limit;
 mod limiter;
+mod policy;
 mod prefetch;
 mod reservation;
 mod store;
@@ -38,9 +40,17 @@ mod waiting;
 
 pub use charge::{Charge, Decisions, check_all};
 pub use decision::{CostError, Decision, Outcome, Status};
+pub use gate::{
+    Explanation, Gate, Hold, NumbersSource, Reason, RequestError, RuleFigures, RuleReport, Ruling,
+    TierSource, Verdict,
+};
 pub use key::{Key, KeyName, Part};
 pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
 pub use limiter::{Limiter, LimiterBuilder, Taken};
+pub use policy::{
+    Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError, Override, Place,
+    Policy, PolicyError, Problem, Request, Rule,
+};
 pub use reservation::Reservation;
 pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, WhenFull};
 pub use time::{Clock, ManualClock, Timestamp};

@@ -10,7 +10,7 @@ use crate::bounds::EXPIRED_PER_CALL;
 use crate::decision::Decision;
 use crate::key::{Fingerprint, Key, KeyName};
 use crate::limiter::Limiter;
-use crate::store::memory::{Entry, Named};
+use crate::store::memory::{Entry, MemoryStore, Named};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
@@ -31,12 +31,7 @@ use crate::time::Timestamp;
 /// ```
 #[must_use = "dropping a reservation gives its units back"]
 pub struct Reservation {
-    limiter: Limiter,
-    fingerprint: Fingerprint,
-    name: KeyName,
-    cost: u64,
-    taken_at: Timestamp,
-    ticket: Ticket,
+    claim: Claim,
     decision: Decision,
 }
 
@@ -50,7 +45,7 @@ impl Reservation {
         cost: u64,
         timeout: Duration,
     ) -> Result<Reservation, Decision> {
-        let (memory, name) = (limiter.memory(), KeyName::new(key));
+        let memory = limiter.memory();
         let fingerprint = limiter.fingerprint(key);
         let now = memory.now();
         let entry = Entry { named: limiter.named(), fingerprint, key };
@@ -59,9 +54,8 @@ impl Reservation {
             return Err(decision);
         }
         let held = Held { named: limiter.named().clone(), fingerprint, cost, taken_at };
-        let ticket = memory.reservations.add(now.after(timeout), held);
-        let limiter = limiter.clone();
-        Ok(Reservation { limiter, fingerprint, name, cost, taken_at, ticket, decision })
+        let claim = Claim::new(limiter.store(), KeyName::new(key), held, now.after(timeout));
+        Ok(Reservation { claim, decision })
     }
 
     /// The decision that took the units.
@@ -71,12 +65,12 @@ impl Reservation {
 
     /// How many units are reserved.
     pub fn cost(&self) -> u64 {
-        self.cost
+        self.claim.held.cost
     }
 
     /// Keeps what was reserved: the estimate was right.
     pub fn commit(self) {
-        let cost = self.cost;
+        let cost = self.cost();
         self.settle(cost);
     }
 
@@ -86,42 +80,60 @@ impl Reservation {
     /// Charges what was really used instead of what was reserved: gives the difference back, or
     /// takes it, into debt if it is not there.
     pub fn settle(self, actual: u64) {
-        let held = if self.end() { self.cost } else { 0 };
-        if actual > held {
-            let memory = self.limiter.memory();
-            let (named, fingerprint) = (self.limiter.named(), self.fingerprint);
-            let entry = Entry { named, fingerprint, key: &self.name };
-            memory.take(&entry, memory.now(), actual - held);
-        } else {
-            self.give_back(held - actual);
-        }
-    }
-
-    /// Ends it; false if it has ended, or timed out, before.
-    fn end(&self) -> bool {
-        self.limiter.memory().reservations.remove(self.ticket)
-    }
-
-    fn give_back(&self, units: u64) {
-        if units > 0 {
-            let named = self.limiter.named();
-            let taken = Taken::At(self.taken_at);
-            self.limiter.memory().give_back(named, self.fingerprint, taken, units);
-        }
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.end() {
-            self.give_back(self.cost);
-        }
+        self.claim.settle(actual);
     }
 }
 
 impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").field("cost", &self.cost).finish_non_exhaustive()
+        f.debug_struct("Reservation").field("cost", &self.cost()).finish_non_exhaustive()
+    }
+}
+
+/// Units of one limit taken for one key, given back unless they are settled in time.
+pub(crate) struct Claim {
+    store: MemoryStore,
+    name: KeyName,
+    held: Held,
+    ticket: Ticket,
+}
+
+impl Claim {
+    pub(crate) fn new(store: &MemoryStore, name: KeyName, held: Held, until: Timestamp) -> Claim {
+        let ticket = store.0.reservations.add(until, held.clone());
+        Claim { store: store.clone(), name, held, ticket }
+    }
+
+    /// Charges `actual` units instead of those that were taken.
+    pub(crate) fn settle(&self, actual: u64) {
+        let taken = if self.end() { self.held.cost } else { 0 };
+        if actual > taken {
+            let Held { named, fingerprint, .. } = &self.held;
+            let entry = Entry { named, fingerprint: *fingerprint, key: &self.name };
+            self.store.0.take(&entry, self.store.0.now(), actual - taken);
+        } else {
+            self.give_back(taken - actual);
+        }
+    }
+
+    /// Ends it; false if it has ended, or timed out, before.
+    fn end(&self) -> bool {
+        self.store.0.reservations.remove(self.ticket)
+    }
+
+    fn give_back(&self, units: u64) {
+        if units > 0 {
+            let Held { named, fingerprint, taken_at, .. } = &self.held;
+            self.store.0.give_back(named, *fingerprint, Taken::At(*taken_at), units);
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.end() {
+            self.give_back(self.held.cost);
+        }
     }
 }
 
@@ -135,7 +147,7 @@ pub(crate) struct Reservations {
 }
 
 /// What a reservation holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) named: Arc<Named>,
     pub(crate) fingerprint: Fingerprint,

@@ -78,6 +78,19 @@ impl Decision {
         kind: Kind::Denied,
     };
 
+    /// Where nothing is counted.
+    pub(crate) const UNLIMITED: Decision = Decision {
+        figures: Figures::Plain(PlainFigures {
+            allowed: true,
+            limit: u64::MAX,
+            cost: 1,
+            remaining: u64::MAX,
+            retry_after: 0,
+            reset_after: 0,
+        }),
+        kind: Kind::Allowed,
+    };
+
     #[inline(always)]
     pub(crate) fn new(figures: Figures, cost: u64) -> Decision {
         let kind = if cost == 0 || cost > figures.limit() {

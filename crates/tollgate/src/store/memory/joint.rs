@@ -112,6 +112,28 @@ pub(crate) fn charge_all<'a, C>(charges: &[C], joint: fn(&C) -> &Joint<'a>, turn
     }
 }
 
+/// Decides all charges, no two of the same key, as they stand at one instant, and takes none.
+pub(crate) fn look_all<'a, C>(
+    charges: &[C],
+    joint: fn(&C) -> &Joint<'a>,
+) -> SmallVec<[Decision; INLINE]> {
+    let times: SmallVec<[Timestamp; INLINE]> =
+        charges.iter().map(|charge| joint(charge).memory.now()).collect();
+    let mut lines: SmallVec<[&Line; INLINE]> =
+        charges.iter().map(|charge| joint(charge).line).collect();
+    lines.sort_unstable_by_key(|line| std::ptr::from_ref(*line).addr());
+    lines.dedup_by_key(|line| std::ptr::from_ref(*line).addr());
+    let shards: SmallVec<[Locked<'_>; INLINE]> = lines.iter().map(|line| line.lock()).collect();
+    let look = |(charge, now): (&C, Timestamp)| {
+        let Joint { memory, line, entry, cost } = *joint(charge);
+        let place = lines.iter().position(|other| std::ptr::eq(*other, line));
+        let shard = place.map(|place| &shards[place])?;
+        Some(Memory::peek_in(shard, &memory.call(entry.named, now), entry.fingerprint, cost))
+    };
+    let looked = charges.iter().zip(times).map(look);
+    looked.map(|decision| decision.unwrap_or(Decision::UNDECIDED)).collect()
+}
+
 impl<'a, C> Group<'_, 'a, C> {
     #[inline]
     fn joint(&self, number: usize) -> &Joint<'a> {
@@ -270,6 +292,11 @@ impl<'a> Joint<'a> {
 }
 
 impl Turn {
+    /// The instant it was decided for.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// To be decided.
     pub(crate) const OPEN: Turn =
         Turn { decision: Decision::UNDECIDED, now: Timestamp::from_nanos(0), room: None };

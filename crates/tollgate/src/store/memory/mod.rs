@@ -4,6 +4,7 @@
 
 mod aside;
 mod beside;
+mod blocks;
 mod evict;
 mod joint;
 mod line;
@@ -27,7 +28,8 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Waiting;
 
-pub(crate) use joint::{INLINE, Joint, Turn, charge_all, charge_few};
+pub(crate) use blocks::{Blocks, Culprit};
+pub(crate) use joint::{INLINE, Joint, Turn, charge_all, charge_few, look_all};
 use line::{Line, Locked};
 pub(crate) use registry::Named;
 use registry::Registry;
@@ -73,6 +75,7 @@ pub(crate) struct Memory {
     cursor: AtomicUsize,
     pub(crate) reservations: Reservations,
     pub(crate) waiting: Waiting,
+    pub(crate) blocks: Blocks,
 }
 
 /// How many shards suit a store of `max_keys`: small enough to grow in microseconds, and some
@@ -84,6 +87,7 @@ pub(crate) fn shards_for(max_keys: usize) -> usize {
 
 impl Memory {
     pub(crate) fn new(settings: Settings) -> Memory {
+        let blocks = Blocks::new(settings.max_keys);
         Memory {
             shards: (0..settings.shards).map(|_| Line::default()).collect(),
             settings,
@@ -94,11 +98,17 @@ impl Memory {
             cursor: AtomicUsize::new(0),
             reservations: Reservations::default(),
             waiting: Waiting::default(),
+            blocks,
         }
     }
 
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
         self.registry.register(limiter, limit)
+    }
+
+    /// The limit of this number.
+    pub(crate) fn limit(&self, number: u32) -> Option<Arc<Named>> {
+        self.registry.get(number)
     }
 
     /// The time, for one call; what has timed out by then is given back first.
@@ -189,7 +199,17 @@ impl Memory {
 
     /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
     pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
-        let [stands, asked] = self.look(entry, now, [0, cost]);
+        let shard = self.lock(entry.fingerprint);
+        Memory::peek_in(&shard, &self.call(entry.named, now), entry.fingerprint, cost)
+    }
+
+    fn peek_in(
+        shard: &Locked<'_>,
+        call: &Call<'_>,
+        fingerprint: Fingerprint,
+        cost: u64,
+    ) -> Decision {
+        let [stands, asked] = look(shard, call, fingerprint, [0, cost]);
         if cost > 0 && asked.allowed() {
             Decision::untaken(stands)
         } else {
@@ -199,18 +219,8 @@ impl Memory {
 
     /// How the key stands.
     pub(crate) fn status(&self, entry: &Entry<'_>, now: Timestamp) -> Status {
-        Status::new(self.look(entry, now, [0, 1]))
-    }
-
-    /// The figures of decisions on each of `costs`, none of them taken.
-    fn look(&self, entry: &Entry<'_>, now: Timestamp, costs: [u64; 2]) -> [Figures; 2] {
-        let call = self.call(entry.named, now);
         let shard = self.lock(entry.fingerprint);
-        let index = shard.table.find(entry.fingerprint.id);
-        costs.map(|cost| match index {
-            Ok(index) => shard.decide(index, &call, cost),
-            Err(_) => call.named.plan.decide_fresh(call.now, cost),
-        })
+        Status::new(look(&shard, &self.call(entry.named, now), entry.fingerprint, [0, 1]))
     }
 
     /// Takes as many as there are, `most` at most: how many, and how the key then stands.
@@ -386,4 +396,18 @@ pub(crate) struct Entry<'a> {
     pub(crate) named: &'a Named,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) key: &'a dyn Name,
+}
+
+/// The figures of decisions on each of `costs`, none of them taken.
+fn look(
+    shard: &Locked<'_>,
+    call: &Call<'_>,
+    fingerprint: Fingerprint,
+    costs: [u64; 2],
+) -> [Figures; 2] {
+    let index = shard.table.find(fingerprint.id);
+    costs.map(|cost| match index {
+        Ok(index) => shard.decide(index, call, cost),
+        Err(_) => call.named.plan.decide_fresh(call.now, cost),
+    })
 }

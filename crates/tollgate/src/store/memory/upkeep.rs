@@ -43,6 +43,18 @@ impl Memory {
         self.waiting.nudge_all();
     }
 
+    /// Makes all keys of all limiters new.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let all: Vec<u64> =
+                shard.table.taken().map(|index| shard.table.row(index).id).collect();
+            let removed = all.into_iter().filter(|id| shard.remove(*id, &self.registry)).count();
+            self.release(removed);
+        }
+        self.waiting.nudge_all();
+    }
+
     /// Drops all state that is as good as new.
     pub(crate) fn reclaim(&self) {
         let now = self.now().as_nanos();

@@ -1,0 +1,213 @@
+//! A policy made ready: names are numbers, numbers are plans, conditions are indexed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::attributes::{Attribute, Attributes, Values};
+use super::index::{Conditions, Entry, Index};
+use crate::key::Fingerprints;
+use crate::limit::LimitError;
+use crate::policy::{Block, Condition, Cost, Numbers, Policy, Rule};
+use crate::store::memory::{Memory, Named};
+
+/// A policy made ready for a store.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) policy: Arc<Policy>,
+    pub(super) attributes: Attributes,
+    /// Lists of those who pass, lists of those who do not, rules: in this order.
+    pub(super) index: Index,
+    pub(super) rules: Vec<CompiledRule>,
+    pub(super) tier_from: Option<Attribute>,
+    /// The rules' numbers by their names.
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+/// A rule made ready.
+#[derive(Debug)]
+pub(super) struct CompiledRule {
+    pub(super) name: Arc<str>,
+    pub(super) key: Box<[(Attribute, Option<Box<str>>)]>,
+    /// What finds the states of its first, second … limit.
+    pub(super) counters: Box<[Fingerprints]>,
+    pub(super) terms: Terms,
+    /// Instead of those, by tier.
+    tiers: Box<[(Box<str>, Terms)]>,
+    pub(super) cost: CompiledCost,
+    pub(super) shadow: bool,
+    pub(super) block: Option<Block>,
+}
+
+/// A rule's limits; none where everything passes.
+pub(super) type Terms = SmallVec<[Arc<Named>; 1]>;
+
+/// How many units a unit of a request's cost is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CompiledCost {
+    Units(u64),
+    Attribute { attribute: Attribute, multiplier: u64, default: u64 },
+}
+
+/// Where a request stands with the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Allow(usize),
+    Deny(usize),
+    Rule(usize),
+}
+
+impl Compiled {
+    /// `policy`, which has been checked, made ready for `memory`.
+    pub(super) fn new(policy: Arc<Policy>, memory: &Memory) -> Result<Compiled, LimitError> {
+        let attributes = Attributes::new(attribute_names(&policy));
+        let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);
+        let conditions = lists.chain(policy.rules.iter().map(|rule| &rule.matches));
+        let entries = conditions.map(|matches| numbered(matches, &attributes)).collect();
+        let index = Index::new(entries, attributes.len());
+        let compile = |rule| CompiledRule::new(rule, &policy, &attributes, memory);
+        let rules = policy.rules.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        let numbers = rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number));
+        let numbers = numbers.collect();
+        let tier_from = attributes.number(&policy.tier_from);
+        Ok(Compiled { attributes, index, rules, tier_from, numbers, policy })
+    }
+
+    /// What an entry of the index is.
+    pub(super) fn kind(&self, entry: Entry) -> Kind {
+        let (allow, deny) = (self.policy.allow.len(), self.policy.deny.len());
+        match entry as usize {
+            number if number < allow => Kind::Allow(number),
+            number if number < allow + deny => Kind::Deny(number - allow),
+            number => Kind::Rule(number - allow - deny),
+        }
+    }
+
+    /// The entry of a rule.
+    pub(super) fn entry(&self, rule: usize) -> Entry {
+        let before = self.policy.allow.len() + self.policy.deny.len();
+        Entry::try_from(before + rule).unwrap_or(Entry::MAX)
+    }
+
+    pub(super) fn rule_number(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    pub(super) fn rule(&self, name: &str) -> Option<&CompiledRule> {
+        self.rules.get(self.rule_number(name)? as usize)
+    }
+}
+
+impl CompiledRule {
+    fn new(
+        rule: &Rule,
+        policy: &Policy,
+        attributes: &Attributes,
+        memory: &Memory,
+    ) -> Result<CompiledRule, LimitError> {
+        let number = |name: &str| attributes.number(name).unwrap_or(Attribute::MAX);
+        let mut tiers = Vec::new();
+        for (tier, numbers) in tiers_of(rule, policy) {
+            tiers.push((tier.into(), terms(&rule.name, numbers, memory)?));
+        }
+        let key = rule
+            .key
+            .iter()
+            .map(|part| (number(&part.attribute), part.default.as_deref().map(Box::from)));
+        let terms = terms(&rule.name, &rule.numbers, memory)?;
+        let of_tiers = tiers.iter().map(|(_, terms): &(_, Terms)| terms.len());
+        let most = of_tiers.max().unwrap_or(0).max(terms.len()).max(1);
+        Ok(CompiledRule {
+            name: rule.name.as_str().into(),
+            key: key.collect(),
+            counters: (0..most).map(|position| counter(&rule.name, position, memory)).collect(),
+            terms,
+            tiers: tiers.into_boxed_slice(),
+            cost: match &rule.cost {
+                Cost::Units(units) => CompiledCost::Units(*units),
+                Cost::Attribute { name, multiplier, default } => CompiledCost::Attribute {
+                    attribute: number(name),
+                    multiplier: *multiplier,
+                    default: *default,
+                },
+            },
+            shadow: rule.shadow,
+            block: rule.block,
+        })
+    }
+
+    /// Its limits for requests of `tier`.
+    pub(super) fn terms(&self, tier: Option<&str>) -> (&Terms, bool) {
+        let of_tier = tier.and_then(|tier| self.tiers.iter().find(|(name, _)| **name == *tier));
+        of_tier.map_or((&self.terms, false), |(_, terms)| (terms, true))
+    }
+}
+
+/// The limits of a rule as the store knows them.
+pub(super) fn terms(rule: &str, numbers: &Numbers, memory: &Memory) -> Result<Terms, LimitError> {
+    let limits = numbers.limits().iter().enumerate();
+    limits.map(|(position, limit)| memory.register(&counter_name(rule, position), limit)).collect()
+}
+
+/// What finds the states of a rule's limit.
+pub(super) fn counter(rule: &str, position: usize, memory: &Memory) -> Fingerprints {
+    Fingerprints::new(&memory.settings.seed, &counter_name(rule, position))
+}
+
+/// Under which name the states of a rule's limit are kept. Names of rules hold no control
+/// characters, so that no rule's further limits meet another rule.
+pub(super) fn counter_name(rule: &str, position: usize) -> String {
+    match position {
+        0 => rule.to_owned(),
+        _ => format!("{rule}\u{1f}{}", position + 1),
+    }
+}
+
+/// All tiers that replace numbers of `rule`; its own come first.
+fn tiers_of<'a>(
+    rule: &'a Rule,
+    policy: &'a Policy,
+) -> impl Iterator<Item = (&'a str, &'a Numbers)> {
+    let own = rule.tiers.keys();
+    let shared = policy.tiers.iter().filter(|(_, rules)| rules.contains_key(&rule.name));
+    let names: BTreeSet<&str> =
+        own.chain(shared.map(|(tier, _)| tier)).map(String::as_str).collect();
+    names.into_iter().map(|tier| (tier, policy.numbers(rule, Some(tier))))
+}
+
+fn numbered(matches: &[(String, Condition)], attributes: &Attributes) -> Conditions {
+    let number = |name: &str| attributes.number(name).unwrap_or(Attribute::MAX);
+    matches.iter().map(|(name, condition)| (number(name), condition.clone())).collect()
+}
+
+/// Every attribute the policy asks about, some more than once.
+fn attribute_names(policy: &Policy) -> impl Iterator<Item = &str> {
+    let rules = policy.rules.iter();
+    let costs = rules.clone().filter_map(|rule| match &rule.cost {
+        Cost::Attribute { name, .. } => Some(name),
+        Cost::Units(_) => None,
+    });
+    let keys = rules.clone().flat_map(|rule| rule.key.iter().map(|part| &part.attribute));
+    let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);
+    let matches = lists.chain(rules.map(|rule| &rule.matches)).flatten().map(|(name, _)| name);
+    let all = matches.chain(keys).chain(costs).chain([&policy.tier_from]);
+    all.map(String::as_str)
+}
+
+impl CompiledCost {
+    /// How many units a unit of the request's cost is; the text that is no number otherwise.
+    pub(super) fn units<'r>(&self, values: &Values<'r>) -> Result<u64, (Attribute, &'r str)> {
+        match *self {
+            CompiledCost::Units(units) => Ok(units),
+            CompiledCost::Attribute { attribute, multiplier, default } => {
+                let Some(text) = values.get(attribute) else {
+                    return Ok(default.saturating_mul(multiplier));
+                };
+                // Zero is a number, and a cost of zero says so itself.
+                let units: u64 = text.parse().map_err(|_| (attribute, text))?;
+                Ok(units.saturating_mul(multiplier))
+            }
+        }
+    }
+}

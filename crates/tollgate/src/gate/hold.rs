@@ -1,0 +1,72 @@
+//! Units held of several rules until it is known how many were needed.
+
+use std::fmt;
+
+use super::Ruling;
+use crate::reservation::Claim;
+
+/// Units of every rule that applied to a request, taken until it is known how many were needed.
+///
+/// Dropped, it gives them back. One that is neither dropped nor ended gives them back when it
+/// times out; what is committed or settled after that is charged anew, into debt if it must.
+///
+/// ```
+/// use tollgate::{Gate, Limit, Policy, Request, Rule};
+///
+/// let policy = Policy::new().rule(Rule::new("tokens").key(["user"]).limit(Limit::per_hour(10_000)));
+/// let gate = Gate::new(policy)?;
+/// let request = Request::new().with("user", "ana");
+/// let hold = gate.reserve(&request.clone().cost(4_000)).expect("a new key has all of it");
+/// // … the model answers, and used fewer tokens than the estimate …
+/// hold.settle(1_500);
+/// assert_eq!(gate.status(&request).remaining(), 8_500);
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[must_use = "dropping a hold gives its units back"]
+pub struct Hold {
+    pub(super) ruling: Ruling,
+    pub(super) cost: u64,
+    pub(super) claims: Vec<Scaled>,
+}
+
+/// A claim on one limit, and how many of its units one unit of the request is.
+pub(super) struct Scaled {
+    pub(super) claim: Claim,
+    pub(super) scale: u64,
+}
+
+impl Hold {
+    /// The ruling that took the units.
+    pub fn ruling(&self) -> &Ruling {
+        &self.ruling
+    }
+
+    /// How many units are held: the request's cost.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Keeps what was taken: the estimate was right.
+    pub fn commit(self) {
+        let cost = self.cost;
+        self.settle(cost);
+    }
+
+    /// Gives everything back: nothing was used.
+    pub fn cancel(self) {}
+
+    /// Charges what was really used instead of what was taken: gives the difference back, or
+    /// takes it, into debt if it is not there. Rules whose cost is multiplied, or comes from an
+    /// attribute, scale it as they scaled the estimate.
+    pub fn settle(self, actual: u64) {
+        for Scaled { claim, scale } in &self.claims {
+            claim.settle(actual.saturating_mul(*scale));
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("cost", &self.cost).finish_non_exhaustive()
+    }
+}

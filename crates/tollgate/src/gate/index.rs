@@ -1,0 +1,228 @@
+//! Which conditions a request fulfils, without asking those of every rule.
+//!
+//! Each entry (a rule or a list) is filed under one of its conditions, the most telling one: an
+//! exact value in a hash map, a network by its length, a beginning in a sorted list. A request's
+//! values find the entries filed under them, and only those are asked for their other conditions.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use smallvec::SmallVec;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::attributes::{Attribute, Values};
+use super::prefixes::Prefixes;
+use crate::policy::{Condition, address};
+
+/// The number of an entry.
+pub(super) type Entry = u32;
+
+/// Entries that a request fulfils.
+pub(super) type Found = SmallVec<[Entry; 8]>;
+
+/// What must hold for an entry, attributes by number.
+pub(super) type Conditions = Box<[(Attribute, Condition)]>;
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: Vec<Conditions>,
+    /// By attribute.
+    drawers: Vec<Drawer>,
+    /// Those whose conditions tell nothing in advance.
+    always: Vec<Entry>,
+}
+
+/// What is filed under one attribute.
+#[derive(Debug, Default)]
+struct Drawer {
+    exact: HashMap<Box<str>, Vec<Entry>, BuildHasherDefault<Quick>>,
+    networks: HashMap<IpNet, Vec<Entry>>,
+    /// The lengths of those networks, for IPv4 and IPv6.
+    lengths: [Vec<u8>; 2],
+    prefixes: Prefixes,
+    present: Vec<Entry>,
+}
+
+impl Index {
+    pub(super) fn new(entries: Vec<Conditions>, attributes: usize) -> Index {
+        let mut index = Index { drawers: Vec::new(), always: Vec::new(), entries: Vec::new() };
+        index.drawers.resize_with(attributes, Drawer::default);
+        let crowd = Crowd::new(&entries);
+        let mut prefixes: Vec<Vec<(Box<str>, Entry)>> = vec![Vec::new(); attributes];
+        for (number, conditions) in (0..).zip(&entries) {
+            match crowd.most_telling(conditions) {
+                None => index.always.push(number),
+                Some((attribute, condition)) => {
+                    let drawer = &mut index.drawers[*attribute as usize];
+                    drawer.file(condition, number, &mut prefixes[*attribute as usize]);
+                }
+            }
+        }
+        for (drawer, prefixes) in index.drawers.iter_mut().zip(prefixes) {
+            drawer.prefixes = Prefixes::new(prefixes);
+        }
+        index.entries = entries;
+        index
+    }
+
+    /// The entries whose conditions all hold, in order.
+    pub(super) fn find(&self, values: &Values<'_>) -> Found {
+        let mut found = Found::new();
+        let mut consider = |entries: &[Entry]| {
+            for entry in entries {
+                if self.first_failing(*entry, values).is_none() {
+                    found.push(*entry);
+                }
+            }
+        };
+        consider(&self.always);
+        for (attribute, value) in values.iter() {
+            self.drawers[attribute as usize].each(value, &mut consider);
+        }
+        found.sort_unstable();
+        // An entry with two networks, or two beginnings, that both fit was found twice.
+        found.dedup();
+        found
+    }
+
+    /// The first condition of `entry` that does not hold.
+    pub(super) fn first_failing(
+        &self,
+        entry: Entry,
+        values: &Values<'_>,
+    ) -> Option<&(Attribute, Condition)> {
+        let conditions = &self.entries[entry as usize];
+        conditions.iter().find(|(attribute, condition)| !condition.holds(values.get(*attribute)))
+    }
+}
+
+impl Drawer {
+    fn file(&mut self, condition: &Condition, entry: Entry, prefixes: &mut Vec<(Box<str>, Entry)>) {
+        match condition {
+            Condition::Is(value) => {
+                self.exact.entry(value.as_str().into()).or_default().push(entry)
+            }
+            Condition::OneOf(values) => {
+                for value in values {
+                    self.exact.entry(value.as_str().into()).or_default().push(entry);
+                }
+            }
+            Condition::Prefix(texts) => {
+                prefixes.extend(texts.iter().map(|text| (text.as_str().into(), entry)));
+            }
+            Condition::Glob(globs) => {
+                prefixes.extend(globs.iter().map(|glob| (glob.literal_prefix().into(), entry)));
+            }
+            Condition::Cidr(networks) => {
+                for network in networks {
+                    self.networks.entry(network.trunc()).or_default().push(entry);
+                    let lengths = &mut self.lengths[usize::from(network.addr().is_ipv6())];
+                    if !lengths.contains(&network.prefix_len()) {
+                        lengths.push(network.prefix_len());
+                    }
+                }
+            }
+            _ => self.present.push(entry),
+        }
+    }
+
+    /// Calls `consider` with what is filed under `value`.
+    #[inline]
+    fn each(&self, value: &str, consider: &mut impl FnMut(&[Entry])) {
+        if !self.exact.is_empty()
+            && let Some(entries) = self.exact.get(value)
+        {
+            consider(entries);
+        }
+        if !self.networks.is_empty()
+            && let Some(ip) = address(value)
+        {
+            self.each_network(ip, consider);
+        }
+        self.prefixes.each(value, consider);
+        if !self.present.is_empty() {
+            consider(&self.present);
+        }
+    }
+
+    fn each_network(&self, ip: IpAddr, consider: &mut impl FnMut(&[Entry])) {
+        for length in &self.lengths[usize::from(ip.is_ipv6())] {
+            let network = IpNet::new(ip, *length).map(|network| network.trunc());
+            if let Some(entries) = network.ok().and_then(|network| self.networks.get(&network)) {
+                consider(entries);
+            }
+        }
+    }
+}
+
+/// How many entries ask for each exact value: a value that many ask for tells little.
+struct Crowd<'a>(HashMap<(Attribute, &'a str), usize>);
+
+impl<'a> Crowd<'a> {
+    fn new(entries: &'a [Conditions]) -> Crowd<'a> {
+        let mut crowd = HashMap::new();
+        for (attribute, condition) in entries.iter().flatten() {
+            for value in exact_values(condition) {
+                *crowd.entry((*attribute, value.as_str())).or_default() += 1;
+            }
+        }
+        Crowd(crowd)
+    }
+
+    /// The condition that the fewest requests and entries share.
+    fn most_telling<'c>(
+        &self,
+        conditions: &'c [(Attribute, Condition)],
+    ) -> Option<&'c (Attribute, Condition)> {
+        let telling = conditions.iter().filter_map(|of| Some((self.rank(of)?, of)));
+        telling.min_by_key(|(rank, _)| *rank).map(|(_, of)| of)
+    }
+
+    /// The lower, the more it tells; `None` tells nothing.
+    fn rank(&self, (attribute, condition): &(Attribute, Condition)) -> Option<(u8, usize)> {
+        let shortest =
+            |texts: &mut dyn Iterator<Item = &str>| texts.map(str::len).min().unwrap_or(0);
+        Some(match condition {
+            Condition::Is(_) | Condition::OneOf(_) => {
+                let others = |value: &String| self.0.get(&(*attribute, value.as_str())).copied();
+                (0, exact_values(condition).iter().filter_map(others).sum())
+            }
+            Condition::Cidr(_) => (1, 0),
+            Condition::Prefix(texts) => {
+                (2, usize::MAX - shortest(&mut texts.iter().map(String::as_str)))
+            }
+            Condition::Glob(globs) => {
+                (2, usize::MAX - shortest(&mut globs.iter().map(|glob| glob.literal_prefix())))
+            }
+            Condition::Present => (3, 0),
+            _ => return None,
+        })
+    }
+}
+
+fn exact_values(condition: &Condition) -> &[String] {
+    match condition {
+        Condition::Is(value) => std::slice::from_ref(value),
+        Condition::OneOf(values) => values,
+        _ => &[],
+    }
+}
+
+/// A hash for maps whose keys the policy chose: what clients send is only looked up in them.
+#[derive(Debug, Default)]
+pub(super) struct Quick(u64);
+
+impl Hasher for Quick {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    // The end of a text, which needs no marking where keys are single texts.
+    fn write_u8(&mut self, _: u8) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

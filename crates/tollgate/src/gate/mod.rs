@@ -1,0 +1,233 @@
+//! `Gate`: a policy over a store.
+
+mod attributes;
+mod compiled;
+mod decide;
+mod explain;
+mod hold;
+mod index;
+mod operate;
+mod overrides;
+mod prefixes;
+mod resolve;
+mod ruling;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use compiled::Compiled;
+use decide::{Mode, decide};
+pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
+pub use hold::Hold;
+use overrides::{Overrides, Own};
+pub use ruling::{Reason, RequestError, RuleFigures, Ruling};
+
+use crate::bounds::DEFAULT_RESERVATION;
+use crate::limit::LimitError;
+use crate::policy::{Client, Override, Place, Policy, PolicyError, Problem, Request, check};
+use crate::store::memory::MemoryStore;
+
+/// A policy over a store: decides requests by every rule that applies, all or nothing. Clones
+/// share the state, and so do threads.
+///
+/// ```
+/// use tollgate::{Gate, Limit, Policy, Request, Rule};
+///
+/// let gate = Gate::new(
+///     Policy::new()
+///         .rule(Rule::new("per-user").key(["user"]).limit(Limit::per_minute(100)))
+///         .rule(Rule::new("everybody").limit(Limit::per_second(1))),
+/// )?;
+/// assert!(gate.check(&Request::new().with("user", "ana")).is_allowed());
+/// let ruling = gate.check(&Request::new().with("user", "ben"));
+/// assert!(!ruling.is_allowed());
+/// assert_eq!(ruling.rule(), Some("everybody"));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone)]
+pub struct Gate(Arc<Inner>);
+
+struct Inner {
+    store: MemoryStore,
+    in_force: ArcSwap<InForce>,
+    /// Overrides set at run time, `None` where one of the policy's was taken back; held while
+    /// what is in force is changed, so that one change does not undo another.
+    changed: Mutex<BTreeMap<Client, Option<Override>>>,
+}
+
+/// What decides: replaced as a whole, so that no request sees half of a change.
+struct InForce {
+    store: MemoryStore,
+    compiled: Arc<Compiled>,
+    overrides: Overrides,
+}
+
+impl Gate {
+    /// A gate with a store of its own, of a million keys at most.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policy.
+    pub fn new(policy: Policy) -> Result<Gate, PolicyError> {
+        let store = MemoryStore::builder().build().map_err(refused)?;
+        Gate::on(store, policy)
+    }
+
+    /// A gate over `store`. State is kept by the names of the rules, so that a gate built later
+    /// over the same store, or over its snapshot, goes on where this one was.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policy.
+    pub fn on(store: MemoryStore, policy: Policy) -> Result<Gate, PolicyError> {
+        let changed = BTreeMap::new();
+        let in_force = InForce::new(&store, policy, &changed)?;
+        let in_force = ArcSwap::from_pointee(in_force);
+        Ok(Gate(Arc::new(Inner { store, in_force, changed: Mutex::new(changed) })))
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.0.in_force.load().compiled.policy.clone()
+    }
+
+    /// Puts another policy in force: at once, as a whole, and keeping what was consumed. Overrides
+    /// set at run time stay.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; the policy in force stays.
+    pub fn replace(&self, policy: Policy) -> Result<(), PolicyError> {
+        let changed = self.0.changed.lock();
+        let in_force = InForce::new(&self.0.store, policy, &changed)?;
+        self.0.in_force.store(Arc::new(in_force));
+        Ok(())
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &MemoryStore {
+        &self.0.store
+    }
+
+    /// Takes what the request costs of every rule that applies, if all allow it.
+    pub fn check(&self, request: &Request<'_>) -> Ruling {
+        self.decide(request, Mode::Take)
+    }
+
+    /// What [`check`](Self::check) would say, taking nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Ruling {
+        self.decide(request, Mode::Look)
+    }
+
+    /// How the request's keys stand in every rule that applies: a peek of one unit.
+    pub fn status(&self, request: &Request<'_>) -> Ruling {
+        self.peek(&request.clone().cost(1))
+    }
+
+    /// Takes what the request costs, to be settled when the real cost is known. If the hold is
+    /// neither committed nor settled within a minute, everything is given back.
+    ///
+    /// # Errors
+    /// The ruling, where it is not allowed.
+    #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
+    pub fn reserve(&self, request: &Request<'_>) -> Result<Hold, Ruling> {
+        self.reserve_for(request, DEFAULT_RESERVATION)
+    }
+
+    /// [`reserve`](Self::reserve) with a time-out of its own.
+    ///
+    /// # Errors
+    /// The ruling, where it is not allowed.
+    #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
+    pub fn reserve_for(&self, request: &Request<'_>, timeout: Duration) -> Result<Hold, Ruling> {
+        let in_force = self.0.in_force.load();
+        let (answer, claims) = decide(&in_force, request, Mode::Take, Some(timeout));
+        let ruling = Ruling::new(in_force, answer);
+        if ruling.is_allowed() {
+            Ok(Hold { ruling, cost: request.units(), claims })
+        } else {
+            Err(ruling)
+        }
+    }
+
+    fn decide(&self, request: &Request<'_>, mode: Mode) -> Ruling {
+        let in_force = self.0.in_force.load();
+        let (answer, _) = decide(&in_force, request, mode, None);
+        Ruling::new(in_force, answer)
+    }
+
+    /// Changes what is different for a client, from the next decision on; replaces an earlier
+    /// override of the same client, also one of the policy.
+    ///
+    /// # Errors
+    /// Where it names an unknown rule, or its numbers are impossible.
+    pub fn set_override(&self, change: Override) -> Result<(), PolicyError> {
+        let mut changed = self.0.changed.lock();
+        let in_force = self.0.in_force.load();
+        in_force.compiled.policy.check_override(&change)?;
+        let own = Own::new(change.clone(), &in_force.compiled, &self.0.store.0).map_err(refused)?;
+        changed.insert(change.client.clone(), Some(change));
+        self.change_overrides(|overrides| overrides.set(own));
+        Ok(())
+    }
+
+    /// Makes a client like all others, from the next decision on; whether it was not.
+    pub fn remove_override(&self, client: &Client) -> bool {
+        let mut changed = self.0.changed.lock();
+        changed.insert(client.clone(), None);
+        let of_policy = self.policy().overrides.iter().any(|of| of.client == *client);
+        if !of_policy {
+            changed.remove(client);
+        }
+        self.change_overrides(|overrides| overrides.remove(client))
+    }
+
+    /// All overrides in force, also those that have ended.
+    pub fn overrides(&self) -> Vec<Override> {
+        self.0.in_force.load().overrides.iter().cloned().collect()
+    }
+
+    /// The caller holds the lock on what was changed.
+    fn change_overrides<T>(&self, change: impl FnOnce(&mut Overrides) -> T) -> T {
+        let old = self.0.in_force.load();
+        let mut overrides = old.overrides.clone();
+        let result = change(&mut overrides);
+        let (store, compiled) = (old.store.clone(), old.compiled.clone());
+        self.0.in_force.store(Arc::new(InForce { store, compiled, overrides }));
+        result
+    }
+}
+
+impl InForce {
+    fn new(
+        store: &MemoryStore,
+        policy: Policy,
+        changed: &BTreeMap<Client, Option<Override>>,
+    ) -> Result<InForce, PolicyError> {
+        check(&policy)?;
+        let compiled = Compiled::new(Arc::new(policy), &store.0).map_err(refused)?;
+        let mut overrides = Overrides::default();
+        let of_policy = compiled.policy.overrides.iter();
+        let of_policy = of_policy.filter(|of| !changed.contains_key(&of.client));
+        for change in of_policy.chain(changed.values().flatten()) {
+            overrides.set(Own::new(change.clone(), &compiled, &store.0).map_err(refused)?);
+        }
+        Ok(InForce { store: store.clone(), compiled: Arc::new(compiled), overrides })
+    }
+}
+
+/// What the store refuses though the policy was found right.
+fn refused(error: LimitError) -> PolicyError {
+    PolicyError {
+        problems: vec![Problem { place: Place::Policy("store"), message: error.to_string() }],
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = self.0.in_force.load().compiled.rules.len();
+        f.debug_struct("Gate").field("rules", &rules).finish_non_exhaustive()
+    }
+}

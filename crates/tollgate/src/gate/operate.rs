@@ -1,0 +1,180 @@
+//! What operators ask of a gate: give back, make new, block, list.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::compiled::{CompiledRule, counter_name};
+use super::resolve::{Applied, Resolved, RuleKey};
+use super::{Gate, InForce, Ruling};
+use crate::algorithm::Taken;
+use crate::bounds::TAKE_TRIES;
+use crate::decision::Status;
+use crate::key::KeyName;
+use crate::policy::Request;
+use crate::store::memory::Culprit;
+
+impl Gate {
+    /// Takes as many units as every rule that applies has, the request's cost at most, and says
+    /// how many.
+    pub fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
+        for _ in 0..TAKE_TRIES {
+            let units = self.available(request).min(request.units());
+            // Where there is none, the ruling is on one unit.
+            let ruling = self.check(&request.clone().cost(units.max(request.units().min(1))));
+            if units == 0 || ruling.is_allowed() || ruling.retry_after().is_none() {
+                return (if ruling.is_allowed() { units } else { 0 }, ruling);
+            }
+        }
+        // Others have taken what was there each time: so there is none.
+        (0, self.check(&request.clone().cost(1)))
+    }
+
+    /// How many units of a request every rule that applies has.
+    fn available(&self, request: &Request<'_>) -> u64 {
+        let ruling = self.status(request);
+        let in_force = self.0.in_force.load();
+        let scales = applied(&in_force, request, |rules| {
+            rules.iter().map(|rule| (rule.number, rule.scale)).collect::<SmallVec<[_; 8]>>()
+        });
+        let units = |rule: u32, remaining: u64| {
+            let scale = scales.iter().find(|(number, _)| *number == rule).map_or(1, |of| of.1);
+            remaining.checked_div(scale).unwrap_or(0)
+        };
+        let enforced = ruling.charges().iter().filter(|charge| !charge.shadow);
+        let most = enforced.map(|charge| units(charge.rule, charge.remaining())).min();
+        most.unwrap_or(if ruling.is_allowed() { u64::MAX } else { 0 })
+    }
+
+    /// Gives back what a check of the same request took, never above full.
+    pub fn refund(&self, request: &Request<'_>) {
+        let memory = &self.0.store.0;
+        applied(&self.0.in_force.load(), request, |rules| {
+            for rule in rules {
+                for (position, named) in rule.terms.iter().enumerate() {
+                    let fingerprint = rule.fingerprint(position);
+                    memory.give_back(named, fingerprint, Taken::Whenever, rule.cost);
+                }
+            }
+        });
+    }
+
+    /// Makes a key of `rule` new and lifts its block; whether anything was known of it. The key
+    /// is the values of the rule's attributes, in its order.
+    pub fn reset(&self, rule: &str, key: &[&str]) -> bool {
+        let in_force = self.0.in_force.load();
+        with_key(&in_force, rule, key, |rule, key| self.reset_key(rule, key)).unwrap_or(false)
+    }
+
+    /// Makes the request's key new in every rule that applies to it; how many were known.
+    pub fn reset_request(&self, request: &Request<'_>) -> usize {
+        applied(&self.0.in_force.load(), request, |rules| {
+            rules.iter().filter(|applied| self.reset_key(applied.rule, &applied.key)).count()
+        })
+    }
+
+    fn reset_key(&self, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+        let memory = &self.0.store.0;
+        let mut known = self.unblock_key(rule, key);
+        for counter in &rule.counters {
+            known |= memory.reset(counter.of(key));
+        }
+        known
+    }
+
+    /// Makes all keys of `rule` new and lifts their blocks; false if there is no such rule.
+    pub fn reset_rule(&self, rule: &str) -> bool {
+        let in_force = self.0.in_force.load();
+        let Some(rule) = in_force.compiled.rule(rule) else {
+            return false;
+        };
+        for position in 0..rule.counters.len() {
+            self.0.store.0.reset_all(&counter_name(&rule.name, position));
+        }
+        self.0.store.0.blocks.lift_all(Some(&rule.name));
+        true
+    }
+
+    /// Makes all keys of all rules new and lifts all blocks.
+    pub fn reset_all(&self) {
+        self.0.store.0.clear();
+        self.0.store.0.blocks.lift_all(None);
+    }
+
+    /// Denies a key of `rule` for so long; false if there is no such rule, or its key has another
+    /// number of values.
+    pub fn block(&self, rule: &str, key: &[&str], length: Duration) -> bool {
+        let in_force = self.0.in_force.load();
+        let blocked = with_key(&in_force, rule, key, |rule, key| self.block_key(rule, key, length));
+        blocked.is_some()
+    }
+
+    /// Denies the request's key for so long in every rule that applies to it; how many.
+    pub fn block_request(&self, request: &Request<'_>, length: Duration) -> usize {
+        applied(&self.0.in_force.load(), request, |rules| {
+            rules.iter().for_each(|applied| self.block_key(applied.rule, &applied.key, length));
+            rules.len()
+        })
+    }
+
+    fn block_key(&self, rule: &CompiledRule, key: &RuleKey<'_>, length: Duration) {
+        let memory = &self.0.store.0;
+        let fingerprint = rule.counters[0].of(key);
+        memory.blocks.set(&Culprit { fingerprint, rule: &rule.name, key }, length, memory.now());
+    }
+
+    /// Lifts the block of a key; whether there was one.
+    pub fn unblock(&self, rule: &str, key: &[&str]) -> bool {
+        let in_force = self.0.in_force.load();
+        with_key(&in_force, rule, key, |rule, key| self.unblock_key(rule, key)).unwrap_or(false)
+    }
+
+    /// Lifts the blocks of the request's keys; how many there were.
+    pub fn unblock_request(&self, request: &Request<'_>) -> usize {
+        applied(&self.0.in_force.load(), request, |rules| {
+            rules.iter().filter(|applied| self.unblock_key(applied.rule, &applied.key)).count()
+        })
+    }
+
+    /// Every blocked key: its rule, its name, and for how long.
+    pub fn blocked(&self) -> Vec<(String, KeyName, Duration)> {
+        let memory = &self.0.store.0;
+        let now = memory.now();
+        let listed = memory.blocks.list(now).into_iter();
+        listed.map(|of| (of.rule.to_string(), of.key, of.until.since(now))).collect()
+    }
+
+    /// The keys of `rule` that are not as good as new under its first limit, with their status.
+    pub fn keys(&self, rule: &str) -> Vec<(KeyName, Status)> {
+        let in_force = self.0.in_force.load();
+        let memory = &self.0.store.0;
+        let named = in_force.compiled.rule(rule).and_then(|rule| rule.terms.first());
+        let of_shard = |shard| named.and_then(|named| memory.shard_keys(shard, named));
+        (0_usize..).map_while(of_shard).flatten().collect()
+    }
+
+    fn unblock_key(&self, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+        let memory = &self.0.store.0;
+        memory.blocks.lift(rule.counters[0].of(key), memory.now())
+    }
+}
+
+/// Works on the rules that apply to `request`; on none where it cannot be charged.
+fn applied<T>(
+    in_force: &InForce,
+    request: &Request<'_>,
+    work: impl FnOnce(&[Applied<'_>]) -> T,
+) -> T {
+    work(&Resolved::new(in_force, request).rules().unwrap_or_default())
+}
+
+/// Works on a key of `rule`, if there is that rule and its key has so many values.
+fn with_key<T>(
+    in_force: &InForce,
+    rule: &str,
+    key: &[&str],
+    work: impl FnOnce(&CompiledRule, &RuleKey<'_>) -> T,
+) -> Option<T> {
+    let rule = in_force.compiled.rule(rule)?;
+    (rule.key.len() == key.len()).then(|| work(rule, &RuleKey(key.into())))
+}

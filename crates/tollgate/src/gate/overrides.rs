@@ -1,0 +1,160 @@
+//! The overrides in force, found by the values of a request.
+//!
+//! Overrides that name the same attributes are one shape: a request's values of those attributes
+//! are hashed and looked up. Each shape is in many pieces, so that changing one override copies
+//! one piece and readers see all or nothing of it.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+
+use super::compiled::{Compiled, Terms, counter, terms};
+use super::index::Quick;
+use crate::key::Fingerprints;
+use crate::limit::LimitError;
+use crate::policy::{Client, Override, Request};
+use crate::store::memory::Memory;
+
+const PIECES: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overrides(Vec<Shape>);
+
+/// All overrides that name the same attributes.
+#[derive(Clone, Debug)]
+struct Shape {
+    attributes: Arc<[String]>,
+    pieces: Vec<Arc<HashTable<Arc<Own>>>>,
+}
+
+/// What is different for a client.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) source: Override,
+    numbers: SmallVec<[OwnTerms; 1]>,
+}
+
+/// A client's own limits of a rule.
+#[derive(Debug)]
+pub(super) struct OwnTerms {
+    /// The rule's number.
+    rule: u32,
+    pub(super) terms: Terms,
+    /// What finds the states of limits beyond as many as the rule itself ever has.
+    pub(super) further: Vec<Fingerprints>,
+}
+
+impl Own {
+    /// `source` made ready; rules that the policy does not have are left out.
+    pub(super) fn new(
+        source: Override,
+        compiled: &Compiled,
+        memory: &Memory,
+    ) -> Result<Own, LimitError> {
+        let mut numbers = SmallVec::new();
+        for (name, of_rule) in &source.numbers {
+            if let Some(rule) = compiled.rule_number(name) {
+                let terms = terms(name, of_rule, memory)?;
+                let known = compiled.rules[rule as usize].counters.len();
+                let further = (known..terms.len()).map(|position| counter(name, position, memory));
+                numbers.push(OwnTerms { rule, further: further.collect(), terms });
+            }
+        }
+        Ok(Own { source, numbers })
+    }
+
+    /// The client's own limits of a rule.
+    pub(super) fn terms(&self, rule: u32) -> Option<&OwnTerms> {
+        self.numbers.iter().find(|of| of.rule == rule)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &str> {
+        self.source.client.values().map(String::as_str)
+    }
+}
+
+impl Overrides {
+    /// What is different for the client of `request` now: of those that fit, the one that names
+    /// the most attributes.
+    #[inline]
+    pub(super) fn find(&self, request: &Request<'_>, memory: &Memory) -> Option<&Arc<Own>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let found = self.0.iter().filter_map(|shape| shape.find(request));
+        let mut in_force =
+            found.filter(|own| own.source.until.is_none_or(|until| memory.now() < until));
+        in_force.next()
+    }
+
+    /// Puts `own` in, instead of any other of the same client.
+    pub(super) fn set(&mut self, own: Own) {
+        let own = Arc::new(own);
+        let shape = self.shape(&own.source.client);
+        let hash = hash(own.values());
+        let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
+        let same = |other: &Arc<Own>| other.source.client == own.source.client;
+        if let Ok(entry) = piece.find_entry(hash, same) {
+            entry.remove();
+        }
+        piece.insert_unique(hash, own, |own| self::hash(own.values()));
+    }
+
+    /// Takes out what is different for `client`.
+    pub(super) fn remove(&mut self, client: &Client) -> bool {
+        let hash = hash(client.values().map(String::as_str));
+        let shape = self.shape(client);
+        let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
+        let found = piece.find_entry(hash, |own| own.source.client == *client);
+        found.map(|entry| drop(entry.remove())).is_ok()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Override> {
+        let pieces = self.0.iter().flat_map(|shape| &shape.pieces);
+        pieces.flat_map(|piece| piece.iter()).map(|own| &own.source)
+    }
+
+    /// The shape of `client`, made if there is none; those of more attributes come first.
+    fn shape(&mut self, client: &Client) -> &mut Shape {
+        let is_ours = |shape: &Shape| shape.attributes.iter().eq(client.keys());
+        let place = match self.0.iter().position(is_ours) {
+            Some(place) => place,
+            None => {
+                let more = |shape: &Shape| shape.attributes.len() > client.len();
+                let place = self.0.partition_point(more);
+                self.0.insert(place, Shape::new(client));
+                place
+            }
+        };
+        &mut self.0[place]
+    }
+}
+
+impl Shape {
+    fn new(client: &Client) -> Shape {
+        Shape { attributes: client.keys().cloned().collect(), pieces: vec![Arc::default(); PIECES] }
+    }
+
+    fn find(&self, request: &Request<'_>) -> Option<&Arc<Own>> {
+        let mut values: SmallVec<[&str; 4]> = SmallVec::new();
+        for attribute in &*self.attributes {
+            values.push(request.get(attribute)?);
+        }
+        let hash = hash(values.iter().copied());
+        let same = |own: &Arc<Own>| own.values().eq(values.iter().copied());
+        self.pieces[piece(hash)].find(hash, same)
+    }
+}
+
+fn hash<'a>(values: impl Iterator<Item = &'a str>) -> u64 {
+    let mut hasher = Quick::default();
+    values.for_each(|value| value.hash(&mut hasher));
+    hasher.finish()
+}
+
+fn piece(hash: u64) -> usize {
+    // The table itself uses the hash's upper and lower ends.
+    usize::from(hash.to_le_bytes()[3]) % PIECES
+}

@@ -1,0 +1,137 @@
+//! From a request to what it is charged: which rules apply, whose key, how many units, how much
+//! is allowed.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::InForce;
+use super::attributes::{Attribute, Values};
+use super::compiled::{CompiledRule, Kind, Terms};
+use super::index::Found;
+use super::overrides::{Own, OwnTerms};
+use crate::key::{Fingerprint, Key, Part};
+use crate::policy::Request;
+
+/// How many rules apply to a request without an allocation.
+pub(super) const INLINE: usize = 4;
+
+/// What a request comes to under a policy.
+pub(super) struct Resolved<'a> {
+    in_force: &'a InForce,
+    pub(super) values: Values<'a>,
+    pub(super) found: Found,
+    pub(super) own: Option<&'a Arc<Own>>,
+    pub(super) tier: Option<&'a str>,
+    cost: u64,
+}
+
+/// A rule that applies to a request.
+pub(super) struct Applied<'a> {
+    pub(super) number: u32,
+    pub(super) rule: &'a CompiledRule,
+    pub(super) key: RuleKey<'a>,
+    /// How many units one unit of the request's cost is.
+    pub(super) scale: u64,
+    pub(super) cost: u64,
+    pub(super) terms: &'a Terms,
+    own: Option<&'a OwnTerms>,
+}
+
+/// The rules that apply, or the attribute whose value should be a number and is not.
+pub(super) type Rules<'a> = Result<SmallVec<[Applied<'a>; INLINE]>, (Attribute, &'a str)>;
+
+/// The values of a rule's key attributes.
+pub(super) struct RuleKey<'a>(pub(super) SmallVec<[&'a str; 4]>);
+
+impl<'a> Resolved<'a> {
+    pub(super) fn new(in_force: &'a InForce, request: &'a Request<'_>) -> Resolved<'a> {
+        let compiled = &in_force.compiled;
+        let values = compiled.attributes.values(request);
+        let found = compiled.index.find(&values);
+        let own = in_force.overrides.find(request, &in_force.store.0);
+        let of_client = own.and_then(|own| own.source.tier.as_deref());
+        let of_request = || compiled.tier_from.and_then(|attribute| values.get(attribute));
+        let tier = of_client.or_else(of_request).or(compiled.policy.default_tier.as_deref());
+        Resolved { in_force, values, found, own, tier, cost: request.units() }
+    }
+
+    /// The list that holds the request: those who pass come first.
+    pub(super) fn list(&self) -> Option<Kind> {
+        let first = self.in_force.compiled.kind(*self.found.first()?);
+        (!matches!(first, Kind::Rule(_))).then_some(first)
+    }
+
+    /// The rules that apply.
+    pub(super) fn rules(&self) -> Rules<'a> {
+        let compiled = &self.in_force.compiled;
+        let mut applied = SmallVec::new();
+        for entry in &self.found {
+            let Kind::Rule(number) = compiled.kind(*entry) else { continue };
+            let rule = &compiled.rules[number];
+            let Ok(key) = RuleKey::of(rule, &self.values) else { continue };
+            let scale = match rule.cost.units(&self.values) {
+                Ok(units) => units,
+                // What only reports must not turn a request away.
+                Err(_) if rule.shadow => continue,
+                Err(wrong) => return Err(wrong),
+            };
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            applied.push(self.applied(number, rule, key, scale));
+        }
+        Ok(applied)
+    }
+
+    fn applied(
+        &self,
+        number: u32,
+        rule: &'a CompiledRule,
+        key: RuleKey<'a>,
+        scale: u64,
+    ) -> Applied<'a> {
+        let own = self.own.and_then(|own| own.terms(number));
+        let terms = own.map_or_else(|| rule.terms(self.tier).0, |own| &own.terms);
+        Applied { number, rule, key, scale, cost: self.cost.saturating_mul(scale), terms, own }
+    }
+}
+
+impl Applied<'_> {
+    /// What finds the state of its limit at `position`.
+    #[inline]
+    pub(super) fn fingerprint(&self, position: usize) -> Fingerprint {
+        let counters = &self.rule.counters;
+        let further = || self.own?.further.get(position - counters.len());
+        match counters.get(position).or_else(further) {
+            Some(counter) => counter.of(&self.key),
+            None => Fingerprint::default(),
+        }
+    }
+}
+
+impl<'a> RuleKey<'a> {
+    /// The values of the rule's key; the attribute that is not there otherwise.
+    pub(super) fn of(
+        rule: &'a CompiledRule,
+        values: &Values<'a>,
+    ) -> Result<RuleKey<'a>, Attribute> {
+        let mut parts = SmallVec::new();
+        for (attribute, default) in &rule.key {
+            parts.push(values.get(*attribute).or(default.as_deref()).ok_or(*attribute)?);
+        }
+        Ok(RuleKey(parts))
+    }
+}
+
+impl Key for RuleKey<'_> {
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.0.iter().for_each(|value| part(Part::Bytes(value.as_bytes())));
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        match self.0.as_slice() {
+            [only] => Some(only.as_bytes()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! A rule: which requests a limit applies to, and what counts together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Condition;
+use crate::limit::Limit;
+
+/// Which requests a limit applies to (its conditions), and what counts together (its key).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// What decisions call it; state is kept under it. Printable ASCII without `"` and `\`.
+    pub name: String,
+    /// Attributes and what must hold for each; all must.
+    pub matches: Vec<(String, Condition)>,
+    /// The attributes whose values are counted together; none means one counter for everybody.
+    pub key: Vec<KeyPart>,
+    /// The limits, or none.
+    pub numbers: Numbers,
+    /// Numbers instead of those, by tier.
+    pub tiers: BTreeMap<String, Numbers>,
+    /// How many units a request takes.
+    pub cost: Cost,
+    /// Whether it only counts and reports, and never denies.
+    pub shadow: bool,
+    /// For how long a key stays denied once it was.
+    pub block: Option<Block>,
+    /// What to do when the store is away, if not what the policy says.
+    pub on_store_error: Option<OnStoreError>,
+}
+
+/// An attribute that is part of a rule's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPart {
+    /// Its name.
+    pub attribute: String,
+    /// What a request without it counts as; without a default, the rule does not apply to it.
+    pub default: Option<String>,
+}
+
+/// How much is allowed: any number of limits, all of which must hold, or anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Everything passes and nothing is counted.
+    Unlimited,
+    /// All of these.
+    Limits(Vec<Limit>),
+}
+
+/// How many units a request takes of a rule: its own cost times this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// A number.
+    Units(u64),
+    /// An attribute's value, which must be a whole number, times `multiplier`.
+    Attribute {
+        /// The attribute.
+        name: String,
+        /// What its value is multiplied by.
+        multiplier: u64,
+        /// The value where a request lacks the attribute.
+        default: u64,
+    },
+}
+
+/// For how long a key stays denied after a denial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first time.
+    pub first: Duration,
+    /// By how much each further time is longer; 1 is no longer.
+    pub factor: u32,
+    /// The longest. A key that has stayed clear of a block for this long starts again at `first`.
+    pub max: Duration,
+}
+
+/// What a rule does when the store is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStoreError {
+    /// Goes on with limits in memory, divided by the number of nodes.
+    #[default]
+    Local,
+    /// Allows.
+    Allow,
+    /// Denies.
+    Deny,
+}
+
+/// Who is on a list of those that always or never pass.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Listing {
+    /// What decisions call it.
+    pub name: String,
+    /// Attributes and what must hold for each; all must.
+    pub matches: Vec<(String, Condition)>,
+}
+
+impl Rule {
+    /// A rule for every request, with one counter and no limit yet.
+    pub fn new(name: impl Into<String>) -> Rule {
+        Rule {
+            name: name.into(),
+            matches: Vec::new(),
+            key: Vec::new(),
+            numbers: Numbers::Limits(Vec::new()),
+            tiers: BTreeMap::new(),
+            cost: Cost::Units(1),
+            shadow: false,
+            block: None,
+            on_store_error: None,
+        }
+    }
+
+    /// Only for requests whose `attribute` fulfils `condition`; a text is the value it must have.
+    #[must_use]
+    pub fn matches(
+        mut self,
+        attribute: impl Into<String>,
+        condition: impl Into<Condition>,
+    ) -> Rule {
+        self.matches.push((attribute.into(), condition.into()));
+        self
+    }
+
+    /// Counts requests together whose `attributes` have the same values.
+    #[must_use]
+    pub fn key<A: Into<KeyPart>>(mut self, attributes: impl IntoIterator<Item = A>) -> Rule {
+        self.key = attributes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// With one more limit; all must hold.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Rule {
+        match &mut self.numbers {
+            Numbers::Limits(limits) => limits.push(limit),
+            Numbers::Unlimited => self.numbers = limit.into(),
+        }
+        self
+    }
+
+    /// With other numbers for requests of `tier`.
+    #[must_use]
+    pub fn tier(mut self, tier: impl Into<String>, numbers: impl Into<Numbers>) -> Rule {
+        self.tiers.insert(tier.into(), numbers.into());
+        self
+    }
+
+    /// How many units a request takes; one if not said.
+    #[must_use]
+    pub fn cost(mut self, cost: impl Into<Cost>) -> Rule {
+        self.cost = cost.into();
+        self
+    }
+
+    /// Counts and reports, and never denies.
+    #[must_use]
+    pub fn shadow(mut self) -> Rule {
+        self.shadow = true;
+        self
+    }
+
+    /// Keeps a key denied after a denial.
+    #[must_use]
+    pub fn block(mut self, block: impl Into<Block>) -> Rule {
+        self.block = Some(block.into());
+        self
+    }
+
+    /// What to do when the store is away.
+    #[must_use]
+    pub fn on_store_error(mut self, choice: OnStoreError) -> Rule {
+        self.on_store_error = Some(choice);
+        self
+    }
+}
+
+impl Listing {
+    /// A list that holds everybody.
+    pub fn new(name: impl Into<String>) -> Listing {
+        Listing { name: name.into(), matches: Vec::new() }
+    }
+
+    /// Only requests whose `attribute` fulfils `condition`.
+    #[must_use]
+    pub fn matches(
+        mut self,
+        attribute: impl Into<String>,
+        condition: impl Into<Condition>,
+    ) -> Listing {
+        self.matches.push((attribute.into(), condition.into()));
+        self
+    }
+}
+
+impl KeyPart {
+    /// An attribute without which the rule counts the request as `default`.
+    pub fn or(attribute: impl Into<String>, default: impl Into<String>) -> KeyPart {
+        KeyPart { attribute: attribute.into(), default: Some(default.into()) }
+    }
+}
+
+impl<S: Into<String>> From<S> for KeyPart {
+    fn from(attribute: S) -> KeyPart {
+        KeyPart { attribute: attribute.into(), default: None }
+    }
+}
+
+impl Numbers {
+    /// The limits; none where everything passes.
+    pub fn limits(&self) -> &[Limit] {
+        match self {
+            Numbers::Unlimited => &[],
+            Numbers::Limits(limits) => limits,
+        }
+    }
+}
+
+impl From<Limit> for Numbers {
+    fn from(limit: Limit) -> Numbers {
+        Numbers::Limits(vec![limit])
+    }
+}
+
+impl From<Vec<Limit>> for Numbers {
+    fn from(limits: Vec<Limit>) -> Numbers {
+        Numbers::Limits(limits)
+    }
+}
+
+impl From<u64> for Cost {
+    fn from(units: u64) -> Cost {
+        Cost::Units(units)
+    }
+}
+
+impl Block {
+    /// The same length every time.
+    pub const fn of(length: Duration) -> Block {
+        Block { first: length, factor: 1, max: length }
+    }
+
+    /// `factor` times longer each time, up to `max`.
+    #[must_use]
+    pub const fn times(mut self, factor: u32, max: Duration) -> Block {
+        self.factor = factor;
+        self.max = max;
+        self
+    }
+}
+
+impl From<Duration> for Block {
+    fn from(length: Duration) -> Block {
+        Block::of(length)
+    }
+}

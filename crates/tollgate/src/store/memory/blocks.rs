@@ -1,0 +1,205 @@
+//! Who is blocked, and until when: keys that were denied under a rule that then keeps them out,
+//! and keys that were blocked by hand.
+
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use crate::bounds::EVICTION_SAMPLE;
+use crate::key::{Fingerprint, KeyName};
+use crate::policy::Block;
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
+use crate::time::Timestamp;
+
+const SHARDS: usize = 16;
+
+/// The blocks of a store. At most as many as it may hold keys: of a sample, the one that ends
+/// first makes room.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    shards: [Mutex<IndexMap<Fingerprint, Blocked>>; SHARDS],
+    most_per_shard: usize,
+    /// How many there are, so that a check need not lock to know that there is none.
+    count: AtomicUsize,
+    /// How many of them were set by hand, on whatever rule.
+    by_hand: AtomicUsize,
+}
+
+/// A blocked key, or one whose next block would be a longer one.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocked {
+    pub(crate) rule: std::sync::Arc<str>,
+    pub(crate) key: KeyName,
+    pub(crate) until: Timestamp,
+    /// How often it was blocked before.
+    times: u32,
+    /// When that is forgotten.
+    forgotten: Timestamp,
+    by_hand: bool,
+}
+
+/// A key and who it belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Culprit<'a> {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) rule: &'a std::sync::Arc<str>,
+    pub(crate) key: &'a dyn crate::key::Name,
+}
+
+impl Blocks {
+    pub(super) fn new(most: usize) -> Blocks {
+        Blocks {
+            shards: Default::default(),
+            most_per_shard: most.div_ceil(SHARDS),
+            count: AtomicUsize::new(0),
+            by_hand: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether a key of a rule that blocks, or does not, may be blocked.
+    #[inline]
+    pub(crate) fn may_hold(&self, rule_blocks: bool) -> bool {
+        // Relaxed: who misses a block by a hair comes before it.
+        let count = if rule_blocks { &self.count } else { &self.by_hand };
+        count.load(Ordering::Relaxed) > 0
+    }
+
+    /// For how long the key is still blocked.
+    pub(crate) fn remaining(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Duration> {
+        let shard = lock(self.shard(fingerprint));
+        let until = shard.get(&fingerprint)?.until;
+        (now < until).then(|| until.since(now))
+    }
+
+    /// Blocks a key that was denied, and says for how long; one that is blocked stays so.
+    pub(crate) fn punish(&self, culprit: &Culprit<'_>, block: &Block, now: Timestamp) -> Duration {
+        let mut shard = lock(self.shard(culprit.fingerprint));
+        let known = shard.get(&culprit.fingerprint);
+        if let Some(blocked) = known.filter(|blocked| now < blocked.until) {
+            return blocked.until.since(now);
+        }
+        let times = known
+            .filter(|blocked| now < blocked.forgotten)
+            .map_or(0, |of| of.times.saturating_add(1));
+        let length = length(block, times);
+        let until = now.after(length);
+        // Without escalation there is nothing to remember.
+        let forgotten = if block.factor > 1 { until.after(block.max) } else { until };
+        self.sweep(&mut shard, culprit.fingerprint, now);
+        self.put(&mut shard, culprit, Terms { until, times, forgotten, by_hand: false });
+        length
+    }
+
+    /// Blocks a key by hand.
+    pub(crate) fn set(&self, culprit: &Culprit<'_>, length: Duration, now: Timestamp) {
+        let until = now.after(length);
+        let mut shard = lock(self.shard(culprit.fingerprint));
+        let terms = Terms { until, times: 0, forgotten: until, by_hand: true };
+        self.sweep(&mut shard, culprit.fingerprint, now);
+        self.put(&mut shard, culprit, terms);
+    }
+
+    /// Lifts a block and forgets earlier ones; whether the key was blocked.
+    pub(crate) fn lift(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
+        let mut shard = lock(self.shard(fingerprint));
+        let lifted = shard.swap_remove(&fingerprint);
+        lifted.is_some_and(|blocked| {
+            self.forget(&blocked);
+            now < blocked.until
+        })
+    }
+
+    /// Lifts the blocks of one rule's keys, or of all.
+    pub(crate) fn lift_all(&self, rule: Option<&str>) {
+        for shard in &self.shards {
+            lock(shard).retain(|_, blocked| {
+                let keeps = rule.is_some_and(|rule| *blocked.rule != *rule);
+                if !keeps {
+                    self.forget(blocked);
+                }
+                keeps
+            });
+        }
+    }
+
+    /// Those that are blocked at `now`.
+    pub(crate) fn list(&self, now: Timestamp) -> Vec<Blocked> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(lock(shard).values().filter(|blocked| now < blocked.until).cloned());
+        }
+        all
+    }
+
+    fn put(&self, shard: &mut IndexMap<Fingerprint, Blocked>, culprit: &Culprit<'_>, terms: Terms) {
+        let Terms { until, times, forgotten, by_hand } = terms;
+        if shard.len() >= self.most_per_shard && !shard.contains_key(&culprit.fingerprint) {
+            self.make_room(shard, culprit.fingerprint);
+        }
+        let rule = culprit.rule.clone();
+        let key = culprit.key.name();
+        let blocked = Blocked { rule, key, until, times, forgotten, by_hand };
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.by_hand.fetch_add(usize::from(by_hand), Ordering::Relaxed);
+        if let Some(old) = shard.insert(culprit.fingerprint, blocked) {
+            self.forget(&old);
+        }
+    }
+
+    /// Takes out what is worthless of a sample: with every new block, so that they never pile up.
+    fn sweep(&self, shard: &mut IndexMap<Fingerprint, Blocked>, at: Fingerprint, now: Timestamp) {
+        for place in sample(shard.len(), at) {
+            let worthless = shard.get_index(place).is_some_and(|(_, of)| of.forgotten <= now);
+            if worthless && let Some((_, old)) = shard.swap_remove_index(place) {
+                self.forget(&old);
+            }
+        }
+    }
+
+    /// Takes out, of a sample, the one that is worthless first.
+    fn make_room(&self, shard: &mut IndexMap<Fingerprint, Blocked>, at: Fingerprint) {
+        let ends = |place: &usize| shard.get_index(*place).map(|(_, blocked)| blocked.forgotten);
+        if let Some(place) = sample(shard.len(), at).min_by_key(ends)
+            && let Some((_, old)) = shard.swap_remove_index(place)
+        {
+            self.forget(&old);
+        }
+    }
+
+    fn forget(&self, blocked: &Blocked) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.by_hand.fetch_sub(usize::from(blocked.by_hand), Ordering::Relaxed);
+    }
+
+    fn shard(&self, fingerprint: Fingerprint) -> &Mutex<IndexMap<Fingerprint, Blocked>> {
+        &self.shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
+    }
+}
+
+/// Until when, and what is remembered.
+struct Terms {
+    until: Timestamp,
+    times: u32,
+    forgotten: Timestamp,
+    by_hand: bool,
+}
+
+/// How long a block is after `times` earlier ones.
+fn length(block: &Block, times: u32) -> Duration {
+    let mut length = block.first;
+    for _ in 0..times {
+        match length.checked_mul(block.factor) {
+            // Beyond the longest it no longer grows, which bounds the loop as well.
+            Some(longer) if longer < block.max && longer > length => length = longer,
+            _ if block.factor > 1 => return block.max,
+            _ => return length,
+        }
+    }
+    length.min(block.max)
+}
+
+/// Some places of a map of `len` entries, others for other keys.
+fn sample(len: usize, at: Fingerprint) -> impl Iterator<Item = usize> {
+    let start = usize::try_from(at.id >> 8).unwrap_or(0);
+    (0..EVICTION_SAMPLE).map(move |step| start.wrapping_add(step) % len.max(1))
+}
