@@ -70,8 +70,7 @@ impl Reservation {
 
     /// Keeps what was reserved: the estimate was right.
     pub fn commit(self) {
-        let cost = self.cost();
-        self.settle(cost);
+        self.claim.commit();
     }
 
     /// Gives everything back: nothing was used.
@@ -102,6 +101,11 @@ impl Claim {
     pub(crate) fn new(store: &MemoryStore, name: KeyName, held: Held, until: Timestamp) -> Claim {
         let ticket = store.0.reservations.add(until, held.clone());
         Claim { store: store.clone(), name, held, ticket }
+    }
+
+    /// Keeps what was taken.
+    pub(crate) fn commit(&self) {
+        self.settle(self.held.cost);
     }
 
     /// Charges `actual` units instead of those that were taken.

@@ -43,9 +43,10 @@ pub(super) struct CompiledRule {
 /// A rule's limits; none where everything passes.
 pub(super) type Terms = SmallVec<[Arc<Named>; 1]>;
 
-/// How many units a unit of a request's cost is.
+/// How many units a request takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CompiledCost {
+    Request,
     Units(u64),
     Attribute { attribute: Attribute, multiplier: u64, default: u64 },
 }
@@ -125,6 +126,7 @@ impl CompiledRule {
             terms,
             tiers: tiers.into_boxed_slice(),
             cost: match &rule.cost {
+                Cost::Request => CompiledCost::Request,
                 Cost::Units(units) => CompiledCost::Units(*units),
                 Cost::Attribute { name, multiplier, default } => CompiledCost::Attribute {
                     attribute: number(name),
@@ -186,7 +188,7 @@ fn attribute_names(policy: &Policy) -> impl Iterator<Item = &str> {
     let rules = policy.rules.iter();
     let costs = rules.clone().filter_map(|rule| match &rule.cost {
         Cost::Attribute { name, .. } => Some(name),
-        Cost::Units(_) => None,
+        Cost::Request | Cost::Units(_) => None,
     });
     let keys = rules.clone().flat_map(|rule| rule.key.iter().map(|part| &part.attribute));
     let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);
@@ -195,18 +197,34 @@ fn attribute_names(policy: &Policy) -> impl Iterator<Item = &str> {
     all.map(String::as_str)
 }
 
+/// What a request takes of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Price {
+    pub(super) cost: u64,
+    /// How much more each unit is that the request says, or settles; 0 where it makes no
+    /// difference.
+    pub(super) per_unit: u64,
+}
+
 impl CompiledCost {
-    /// How many units a unit of the request's cost is; the text that is no number otherwise.
-    pub(super) fn units<'r>(&self, values: &Values<'r>) -> Result<u64, (Attribute, &'r str)> {
+    /// What a request that says `said` takes; the text that is no number otherwise.
+    pub(super) fn price<'r>(
+        &self,
+        said: Option<u64>,
+        values: &Values<'r>,
+    ) -> Result<Price, (Attribute, &'r str)> {
         match *self {
-            CompiledCost::Units(units) => Ok(units),
+            // To take nothing is wrong whatever the rule says.
+            _ if said == Some(0) => Ok(Price { cost: 0, per_unit: 0 }),
+            CompiledCost::Request => Ok(Price { cost: said.unwrap_or(1), per_unit: 1 }),
+            CompiledCost::Units(cost) => Ok(Price { cost, per_unit: 0 }),
             CompiledCost::Attribute { attribute, multiplier, default } => {
-                let Some(text) = values.get(attribute) else {
-                    return Ok(default.saturating_mul(multiplier));
+                let units = match (said, values.get(attribute)) {
+                    (Some(units), _) => units,
+                    (None, Some(text)) => text.parse().map_err(|_| (attribute, text))?,
+                    (None, None) => default,
                 };
-                // Zero is a number, and a cost of zero says so itself.
-                let units: u64 = text.parse().map_err(|_| (attribute, text))?;
-                Ok(units.saturating_mul(multiplier))
+                Ok(Price { cost: units.saturating_mul(multiplier), per_unit: multiplier })
             }
         }
     }

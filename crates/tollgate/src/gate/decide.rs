@@ -136,7 +136,7 @@ impl Deciding<'_> {
             let fingerprint = applied.fingerprint(position);
             let entry = Entry { named, fingerprint, key: &applied.key };
             let mut joint = Joint::new(self.memory(), entry);
-            joint.cost = applied.cost;
+            joint.cost = applied.price.cost;
             pending.push(Pending { applied, named, joint });
             charges.push(ruled(named.number));
         }
@@ -198,12 +198,12 @@ impl Deciding<'_> {
             let held = Held {
                 named: Arc::clone(named),
                 fingerprint: joint.entry.fingerprint,
-                cost: applied.cost,
+                cost: applied.price.cost,
                 taken_at: (*time)?,
             };
             debug_assert!(charge.is_allowed());
             let claim = Claim::new(&self.in_force.store, applied.key.name(), held, until);
-            Some(Scaled { claim, scale: applied.scale })
+            Some(Scaled { claim, per_unit: applied.price.per_unit })
         });
         claims.collect()
     }

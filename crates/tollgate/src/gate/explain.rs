@@ -175,11 +175,8 @@ impl<'e> Explaining<'e, '_> {
         };
         let values = rule.key.iter().zip(&key.0);
         let key = values.map(|(part, value)| (part.attribute.clone(), (*value).to_owned()));
-        match of_rule.cost.units(&resolved.values) {
-            Ok(scale) => {
-                let cost = self.request.units().saturating_mul(scale);
-                (Verdict::Applies, key.collect(), Some(cost))
-            }
+        match of_rule.cost.price(self.request.said(), &resolved.values) {
+            Ok(price) => (Verdict::Applies, key.collect(), Some(price.cost)),
             Err((attribute, value)) => {
                 let (attribute, value) = (name(attribute), value.to_owned());
                 (Verdict::BadCost { attribute, value }, key.collect(), None)

@@ -32,7 +32,7 @@ pub struct Hold {
 /// A claim on one limit, and how many of its units one unit of the request is.
 pub(super) struct Scaled {
     pub(super) claim: Claim,
-    pub(super) scale: u64,
+    pub(super) per_unit: u64,
 }
 
 impl Hold {
@@ -48,19 +48,21 @@ impl Hold {
 
     /// Keeps what was taken: the estimate was right.
     pub fn commit(self) {
-        let cost = self.cost;
-        self.settle(cost);
+        self.claims.iter().for_each(|scaled| scaled.claim.commit());
     }
 
     /// Gives everything back: nothing was used.
     pub fn cancel(self) {}
 
     /// Charges what was really used instead of what was taken: gives the difference back, or
-    /// takes it, into debt if it is not there. Rules whose cost is multiplied, or comes from an
-    /// attribute, scale it as they scaled the estimate.
+    /// takes it, into debt if it is not there. Rules that multiply the cost do so again; rules
+    /// with a cost of their own keep it.
     pub fn settle(self, actual: u64) {
-        for Scaled { claim, scale } in &self.claims {
-            claim.settle(actual.saturating_mul(*scale));
+        for Scaled { claim, per_unit } in &self.claims {
+            match per_unit {
+                0 => claim.commit(),
+                per_unit => claim.settle(actual.saturating_mul(*per_unit)),
+            }
         }
     }
 }

@@ -34,15 +34,17 @@ impl Gate {
     fn available(&self, request: &Request<'_>) -> u64 {
         let ruling = self.status(request);
         let in_force = self.0.in_force.load();
-        let scales = applied(&in_force, request, |rules| {
-            rules.iter().map(|rule| (rule.number, rule.scale)).collect::<SmallVec<[_; 8]>>()
+        let prices = applied(&in_force, request, |rules| {
+            rules.iter().map(|rule| (rule.number, rule.price)).collect::<SmallVec<[_; 8]>>()
         });
         let units = |rule: u32, remaining: u64| {
-            let scale = scales.iter().find(|(number, _)| *number == rule).map_or(1, |of| of.1);
-            remaining.checked_div(scale).unwrap_or(0)
+            let price = prices.iter().find(|(number, _)| *number == rule).map(|of| of.1)?;
+            // A rule with a cost of its own has room for any number of units, or for none.
+            let any = if price.cost <= remaining { u64::MAX } else { 0 };
+            Some(remaining.checked_div(price.per_unit).unwrap_or(any))
         };
         let enforced = ruling.charges().iter().filter(|charge| !charge.shadow);
-        let most = enforced.map(|charge| units(charge.rule, charge.remaining())).min();
+        let most = enforced.filter_map(|charge| units(charge.rule, charge.remaining())).min();
         most.unwrap_or(if ruling.is_allowed() { u64::MAX } else { 0 })
     }
 
@@ -53,7 +55,7 @@ impl Gate {
             for rule in rules {
                 for (position, named) in rule.terms.iter().enumerate() {
                     let fingerprint = rule.fingerprint(position);
-                    memory.give_back(named, fingerprint, Taken::Whenever, rule.cost);
+                    memory.give_back(named, fingerprint, Taken::Whenever, rule.price.cost);
                 }
             }
         });

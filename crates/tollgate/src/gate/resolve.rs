@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::attributes::{Attribute, Values};
-use super::compiled::{CompiledRule, Kind, Terms};
+use super::compiled::{CompiledRule, Kind, Price, Terms};
 use super::index::Found;
 use super::overrides::{Own, OwnTerms};
 use crate::key::{Fingerprint, Key, Part};
@@ -23,7 +23,7 @@ pub(super) struct Resolved<'a> {
     pub(super) found: Found,
     pub(super) own: Option<&'a Arc<Own>>,
     pub(super) tier: Option<&'a str>,
-    cost: u64,
+    said: Option<u64>,
 }
 
 /// A rule that applies to a request.
@@ -31,9 +31,7 @@ pub(super) struct Applied<'a> {
     pub(super) number: u32,
     pub(super) rule: &'a CompiledRule,
     pub(super) key: RuleKey<'a>,
-    /// How many units one unit of the request's cost is.
-    pub(super) scale: u64,
-    pub(super) cost: u64,
+    pub(super) price: Price,
     pub(super) terms: &'a Terms,
     own: Option<&'a OwnTerms>,
 }
@@ -53,7 +51,7 @@ impl<'a> Resolved<'a> {
         let of_client = own.and_then(|own| own.source.tier.as_deref());
         let of_request = || compiled.tier_from.and_then(|attribute| values.get(attribute));
         let tier = of_client.or_else(of_request).or(compiled.policy.default_tier.as_deref());
-        Resolved { in_force, values, found, own, tier, cost: request.units() }
+        Resolved { in_force, values, found, own, tier, said: request.said() }
     }
 
     /// The list that holds the request: those who pass come first.
@@ -70,14 +68,14 @@ impl<'a> Resolved<'a> {
             let Kind::Rule(number) = compiled.kind(*entry) else { continue };
             let rule = &compiled.rules[number];
             let Ok(key) = RuleKey::of(rule, &self.values) else { continue };
-            let scale = match rule.cost.units(&self.values) {
-                Ok(units) => units,
+            let price = match rule.cost.price(self.said, &self.values) {
+                Ok(price) => price,
                 // What only reports must not turn a request away.
                 Err(_) if rule.shadow => continue,
                 Err(wrong) => return Err(wrong),
             };
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            applied.push(self.applied(number, rule, key, scale));
+            applied.push(self.applied(number, rule, key, price));
         }
         Ok(applied)
     }
@@ -87,11 +85,11 @@ impl<'a> Resolved<'a> {
         number: u32,
         rule: &'a CompiledRule,
         key: RuleKey<'a>,
-        scale: u64,
+        price: Price,
     ) -> Applied<'a> {
         let own = self.own.and_then(|own| own.terms(number));
         let terms = own.map_or_else(|| rule.terms(self.tier).0, |own| &own.terms);
-        Applied { number, rule, key, scale, cost: self.cost.saturating_mul(scale), terms, own }
+        Applied { number, rule, key, price, terms, own }
     }
 }
 

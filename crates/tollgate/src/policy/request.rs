@@ -18,13 +18,13 @@ const INLINE: usize = 8;
 #[derive(Clone)]
 pub struct Request<'a> {
     attributes: SmallVec<[(&'a str, &'a str); INLINE]>,
-    cost: u64,
+    cost: Option<u64>,
 }
 
 impl<'a> Request<'a> {
     /// A request of which nothing is known, of one unit.
     pub fn new() -> Request<'a> {
-        Request { attributes: SmallVec::new(), cost: 1 }
+        Request { attributes: SmallVec::new(), cost: None }
     }
 
     /// With an attribute; the last value given for a name counts.
@@ -45,12 +45,17 @@ impl<'a> Request<'a> {
     /// How many units it takes; one if not said.
     #[must_use]
     pub fn cost(mut self, units: u64) -> Request<'a> {
-        self.cost = units;
+        self.cost = Some(units);
         self
     }
 
     /// How many units it takes.
     pub fn units(&self) -> u64 {
+        self.cost.unwrap_or(1)
+    }
+
+    /// How many units it says it takes.
+    pub(crate) fn said(&self) -> Option<u64> {
         self.cost
     }
 
@@ -82,6 +87,6 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Request<'a> {
 impl fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attributes = self.attributes.iter().map(|(name, value)| (name, value));
-        f.debug_map().entries(attributes).entry(&"cost", &self.cost).finish()
+        f.debug_map().entries(attributes).entry(&"cost", &self.units()).finish()
     }
 }

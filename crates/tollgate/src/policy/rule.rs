@@ -48,12 +48,15 @@ pub enum Numbers {
     Limits(Vec<Limit>),
 }
 
-/// How many units a request takes of a rule: its own cost times this.
+/// How many units a request takes of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// A number.
+    /// What the request says, one if it says nothing.
+    Request,
+    /// Always this many, whatever the request says.
     Units(u64),
-    /// An attribute's value, which must be a whole number, times `multiplier`.
+    /// An attribute's value, which must be a whole number, times `multiplier`. A cost that the
+    /// request itself says, or that is settled later, stands in for the value.
     Attribute {
         /// The attribute.
         name: String,
@@ -106,7 +109,7 @@ impl Rule {
             key: Vec::new(),
             numbers: Numbers::Limits(Vec::new()),
             tiers: BTreeMap::new(),
-            cost: Cost::Units(1),
+            cost: Cost::Request,
             shadow: false,
             block: None,
             on_store_error: None,
@@ -148,7 +151,7 @@ impl Rule {
         self
     }
 
-    /// How many units a request takes; one if not said.
+    /// How many units a request takes; as many as it says if not said here.
     #[must_use]
     pub fn cost(mut self, cost: impl Into<Cost>) -> Rule {
         self.cost = cost.into();
