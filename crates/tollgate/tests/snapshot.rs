@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Limit, ManualClock, MemoryStore, MemoryStoreBuilder, SnapshotError, Status, Timestamp,
+    Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Policy, Request, Rule,
+    SnapshotError, Status, Timestamp,
 };
 use tollgate_testkit::{NANO, StoreUnderTest, Trace, cases, one_limit_of_each, with_refunds};
 
@@ -249,4 +250,29 @@ proptest! {
         let framed = [b"tollgate\x01\x00".as_slice(), &bytes].concat();
         prop_assert!(builder(&clock).restore(framed.as_slice()).is_err());
     }
+}
+
+#[test]
+fn a_blocked_key_is_still_blocked_after_a_restart() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
+    let minute = Duration::from_secs(60);
+    let login = Rule::new("login").key(["ip"]).limit(Limit::per_second(1));
+    let login = login.block(Block::of(minute).times(2, minute * 10));
+    let policy = Policy::new().rule(login);
+    let gate = Gate::on(store.clone(), policy.clone()).unwrap();
+    let request = Request::new().with("ip", "203.0.113.9");
+    assert!(gate.check(&request).is_allowed());
+    assert!(!gate.check(&request).is_allowed());
+
+    let mut snapshot = Vec::new();
+    store.snapshot(&mut snapshot).unwrap();
+    clock.advance(minute / 2);
+    let store = MemoryStore::builder().clock(clock.clone()).restore(&*snapshot).unwrap();
+    let gate = Gate::on(store, policy).unwrap();
+    assert_eq!(gate.check(&request).retry_after(), Some(minute / 2));
+
+    clock.advance(minute / 2);
+    assert!(gate.check(&request).is_allowed());
+    assert_eq!(gate.check(&request).retry_after(), Some(minute * 2), "the second block is longer");
 }

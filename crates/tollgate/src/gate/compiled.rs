@@ -122,7 +122,7 @@ impl CompiledRule {
         Ok(CompiledRule {
             name: rule.name.as_str().into(),
             key: key.collect(),
-            counters: (0..most).map(|position| counter(&rule.name, position, memory)).collect(),
+            counters: (0..most).map(|position| counter(rule, position, memory)).collect(),
             terms,
             tiers: tiers.into_boxed_slice(),
             cost: match &rule.cost {
@@ -152,9 +152,15 @@ pub(super) fn terms(rule: &str, numbers: &Numbers, memory: &Memory) -> Result<Te
     limits.map(|(position, limit)| memory.register(&counter_name(rule, position), limit)).collect()
 }
 
-/// What finds the states of a rule's limit.
-pub(super) fn counter(rule: &str, position: usize, memory: &Memory) -> Fingerprints {
-    Fingerprints::new(&memory.settings.seed, &counter_name(rule, position))
+/// What finds the states of a rule's limit. It knows the names of the key's attributes too: what a
+/// user consumed is not what an address of the same text consumed, should the key be changed.
+pub(super) fn counter(rule: &Rule, position: usize, memory: &Memory) -> Fingerprints {
+    let mut name = counter_name(&rule.name, position);
+    for part in &rule.key {
+        name.push('\u{1e}');
+        name.push_str(&part.attribute);
+    }
+    Fingerprints::new(&memory.settings.seed, &name)
 }
 
 /// Under which name the states of a rule's limit are kept. Names of rules hold no control

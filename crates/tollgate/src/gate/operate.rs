@@ -142,8 +142,9 @@ impl Gate {
     pub fn blocked(&self) -> Vec<(String, KeyName, Duration)> {
         let memory = &self.0.store.0;
         let now = memory.now();
-        let listed = memory.blocks.list(now).into_iter();
-        listed.map(|of| (of.rule.to_string(), of.key, of.until.since(now))).collect()
+        let known = memory.blocks.list(now).into_iter().map(|(_, blocked)| blocked);
+        let blocked = known.filter(|blocked| now < blocked.until);
+        blocked.map(|of| (of.rule.to_string(), of.key, of.until.since(now))).collect()
     }
 
     /// The keys of `rule` that are not as good as new under its first limit, with their status.

@@ -58,7 +58,8 @@ impl Own {
             if let Some(rule) = compiled.rule_number(name) {
                 let terms = terms(name, of_rule, memory)?;
                 let known = compiled.rules[rule as usize].counters.len();
-                let further = (known..terms.len()).map(|position| counter(name, position, memory));
+                let of_policy = &compiled.policy.rules[rule as usize];
+                let further = (known..terms.len()).map(|at| counter(of_policy, at, memory));
                 numbers.push(OwnTerms { rule, further: further.collect(), terms });
             }
         }

@@ -32,10 +32,10 @@ pub(crate) struct Blocked {
     pub(crate) key: KeyName,
     pub(crate) until: Timestamp,
     /// How often it was blocked before.
-    times: u32,
+    pub(super) times: u32,
     /// When that is forgotten.
-    forgotten: Timestamp,
-    by_hand: bool,
+    pub(super) forgotten: Timestamp,
+    pub(super) by_hand: bool,
 }
 
 /// A key and who it belongs to.
@@ -86,7 +86,9 @@ impl Blocks {
         // Without escalation there is nothing to remember.
         let forgotten = if block.factor > 1 { until.after(block.max) } else { until };
         self.sweep(&mut shard, culprit.fingerprint, now);
-        self.put(&mut shard, culprit, Terms { until, times, forgotten, by_hand: false });
+        let (rule, key) = (culprit.rule.clone(), culprit.key.name());
+        let blocked = Blocked { rule, key, until, times, forgotten, by_hand: false };
+        self.put(&mut shard, culprit.fingerprint, blocked);
         length
     }
 
@@ -94,9 +96,10 @@ impl Blocks {
     pub(crate) fn set(&self, culprit: &Culprit<'_>, length: Duration, now: Timestamp) {
         let until = now.after(length);
         let mut shard = lock(self.shard(culprit.fingerprint));
-        let terms = Terms { until, times: 0, forgotten: until, by_hand: true };
+        let (rule, key) = (culprit.rule.clone(), culprit.key.name());
+        let blocked = Blocked { rule, key, until, times: 0, forgotten: until, by_hand: true };
         self.sweep(&mut shard, culprit.fingerprint, now);
-        self.put(&mut shard, culprit, terms);
+        self.put(&mut shard, culprit.fingerprint, blocked);
     }
 
     /// Lifts a block and forgets earlier ones; whether the key was blocked.
@@ -122,26 +125,34 @@ impl Blocks {
         }
     }
 
-    /// Those that are blocked at `now`.
-    pub(crate) fn list(&self, now: Timestamp) -> Vec<Blocked> {
+    /// All that are worth anything at `now`: blocked, or to be blocked for longer next time.
+    pub(crate) fn list(&self, now: Timestamp) -> Vec<(Fingerprint, Blocked)> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(lock(shard).values().filter(|blocked| now < blocked.until).cloned());
+            let shard = lock(shard);
+            let worth = shard.iter().filter(|(_, blocked)| now < blocked.forgotten);
+            all.extend(worth.map(|(fingerprint, blocked)| (*fingerprint, blocked.clone())));
         }
         all
     }
 
-    fn put(&self, shard: &mut IndexMap<Fingerprint, Blocked>, culprit: &Culprit<'_>, terms: Terms) {
-        let Terms { until, times, forgotten, by_hand } = terms;
-        if shard.len() >= self.most_per_shard && !shard.contains_key(&culprit.fingerprint) {
-            self.make_room(shard, culprit.fingerprint);
+    /// Puts back what [`list`](Self::list) gave.
+    pub(super) fn restore(&self, fingerprint: Fingerprint, blocked: Blocked) {
+        self.put(&mut lock(self.shard(fingerprint)), fingerprint, blocked);
+    }
+
+    fn put(
+        &self,
+        shard: &mut IndexMap<Fingerprint, Blocked>,
+        fingerprint: Fingerprint,
+        blocked: Blocked,
+    ) {
+        if shard.len() >= self.most_per_shard && !shard.contains_key(&fingerprint) {
+            self.make_room(shard, fingerprint);
         }
-        let rule = culprit.rule.clone();
-        let key = culprit.key.name();
-        let blocked = Blocked { rule, key, until, times, forgotten, by_hand };
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.by_hand.fetch_add(usize::from(by_hand), Ordering::Relaxed);
-        if let Some(old) = shard.insert(culprit.fingerprint, blocked) {
+        self.by_hand.fetch_add(usize::from(blocked.by_hand), Ordering::Relaxed);
+        if let Some(old) = shard.insert(fingerprint, blocked) {
             self.forget(&old);
         }
     }
@@ -174,14 +185,6 @@ impl Blocks {
     fn shard(&self, fingerprint: Fingerprint) -> &Mutex<IndexMap<Fingerprint, Blocked>> {
         &self.shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
     }
-}
-
-/// Until when, and what is remembered.
-struct Terms {
-    until: Timestamp,
-    times: u32,
-    forgotten: Timestamp,
-    by_hand: bool,
 }
 
 /// How long a block is after `times` earlier ones.

@@ -6,7 +6,8 @@
 //! ```text
 //! "tollgate" version:u16 taken_at:u64 seed:[16] shards:u32
 //! limits:u32 (limiter:text limit:text)*
-//! (1:u8 shard:u32 id:u64 limit:u32 name:text state)*  0:u8
+//! (1:u8 shard:u32 id:u64 limit:u32 name:text state)*
+//! (2:u8 id:u64 place:u64 rule:text name:text until:u64 forgotten:u64 times:u32 by_hand:u8)*  0:u8
 //! checksum:u64
 //! text  = length:u16 bytes        state = 0:u8 words:[3 x u64] | 1:u8 entries:u32 (at:u64 units:u64)*
 //! ```
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
 
+use super::blocks::Blocked;
 use super::shard::{Call, NewKey, Reclaim};
 use super::{Memory, Named, Settings, shards_for};
 use crate::algorithm::{Log, State, StateRef};
@@ -89,6 +91,9 @@ impl Memory {
             // Copied out first: nobody waits for the writer's disk.
             out.bytes(&self.shard_bytes(index, &limits, now)?)?;
         }
+        for (fingerprint, blocked) in self.blocks.list(Timestamp::from_nanos(now)) {
+            out.block(fingerprint, &blocked)?;
+        }
         out.bytes(&[0])?;
         let sum = out.sum.finish();
         out.u64(sum)
@@ -143,8 +148,13 @@ impl Memory {
         let memory = Memory::new(Settings { seed, shards, ..settings });
         let limits = memory.restore_limits(&mut input)?;
         let ahead = taken_at.saturating_sub(memory.now().as_nanos());
-        while input.array::<1>()? == [1] {
-            memory.restore_key(&mut input, &limits, ahead)?;
+        loop {
+            match input.array::<1>()? {
+                [0] => break,
+                [1] => memory.restore_key(&mut input, &limits, ahead)?,
+                [2] => memory.restore_block(&mut input, ahead)?,
+                [kind] => return Err(malformed(format!("a record is of kind {kind}"))),
+            }
         }
         let sum = input.sum.finish();
         if input.u64()? != sum {
@@ -204,6 +214,21 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Reads one block; `ahead` is how far the snapshot's clock was ahead of this one.
+    fn restore_block(&self, input: &mut Reader<'_>, ahead: u64) -> Result<(), SnapshotError> {
+        let fingerprint =
+            Fingerprint { id: Fingerprint::usable(input.u64()?), place: input.u64()? };
+        let (rule, key) = (input.string()?.into(), KeyName::from_bytes(&input.text()?));
+        let moment = |nanos: u64| Timestamp::from_nanos(nanos.saturating_sub(ahead));
+        let (until, forgotten) = (moment(input.u64()?), moment(input.u64()?));
+        let (times, by_hand) = (u32::from_le_bytes(input.array()?), input.array()? == [1]);
+        let blocked = Blocked { rule, key, until, times, forgotten, by_hand };
+        self.blocks.restore(fingerprint, blocked);
+        Ok(())
+    }
+}
+
 /// Writes, and sums what it writes.
 struct Writer<'a> {
     to: &'a mut dyn Write,
@@ -229,6 +254,18 @@ impl Writer<'_> {
         let length = u16::try_from(text.len()).map_err(io::Error::other)?;
         self.bytes(&length.to_le_bytes())?;
         self.bytes(text)
+    }
+
+    fn block(&mut self, fingerprint: Fingerprint, blocked: &Blocked) -> io::Result<()> {
+        self.bytes(&[2])?;
+        self.u64(fingerprint.id)?;
+        self.u64(fingerprint.place)?;
+        self.text(blocked.rule.as_bytes())?;
+        self.text(blocked.key.as_bytes())?;
+        self.u64(blocked.until.as_nanos())?;
+        self.u64(blocked.forgotten.as_nanos())?;
+        self.bytes(&blocked.times.to_le_bytes())?;
+        self.bytes(&[u8::from(blocked.by_hand)])
     }
 
     fn state(&mut self, state: StateRef<'_>) -> io::Result<()> {
