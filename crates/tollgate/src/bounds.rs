@@ -59,3 +59,46 @@ pub(crate) const SHOWN_VALUE: usize = 64;
 
 /// How often units are counted and asked for again while others take them meanwhile.
 pub(crate) const TAKE_TRIES: usize = 64;
+
+/// The largest policy file: ten times what 10,000 rules and 100,000 overrides take. What is larger
+/// was not written as a policy, and is refused before it fills the memory.
+#[cfg(feature = "file")]
+pub(crate) const MAX_FILE: u64 = 64 << 20;
+
+/// The most parts of a dotted key in a file: three times what the deepest setting needs. A tree
+/// much deeper than this would overflow the stack of whoever drops it.
+#[cfg(feature = "file")]
+pub(crate) const MAX_KEY_PARTS: usize = 16;
+
+/// For how many mistakes a guess is made that takes a walk over the whole policy: nobody reads
+/// more of them than this.
+pub(crate) const MAX_GUESSES: usize = 100;
+
+/// The largest Envoy file that is read: a hundred thousand descriptors fit.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_ENVOY_BYTES: usize = 16 << 20;
+
+/// How deep YAML may nest: a descriptor takes two levels.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_YAML_DEPTH: usize = 64;
+
+/// How many values a YAML file may have: each takes memory.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_YAML_NODES: usize = 1_000_000;
+
+/// How many descriptors an Envoy file may have once its aliases are written out.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_DESCRIPTORS: usize = 100_000;
+
+/// The longest key or value of an Envoy descriptor, in bytes.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_ENTRY_TEXT: usize = 4096;
+
+/// The memory for the conditions of an Envoy file's rules, in bytes. A rule names what the
+/// siblings of its descriptors take, so that a file grows by the product of two lists.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_CONDITIONS: usize = 128 << 20;
+
+/// How many errors are listed for one file: nobody reads more.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_FINDINGS: usize = 1_000;

@@ -37,6 +37,8 @@ mod store;
 mod sync;
 mod time;
 mod waiting;
+#[cfg(feature = "watch")]
+mod watch;
 
 pub use charge::{Charge, Decisions, check_all};
 pub use decision::{CostError, Decision, Outcome, Status};
@@ -47,11 +49,17 @@ pub use gate::{
 pub use key::{Key, KeyName, Part};
 pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
 pub use limiter::{Limiter, LimiterBuilder, Taken};
+#[cfg(feature = "envoy")]
+pub use policy::EnvoyDescriptor;
 pub use policy::{
     Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError, Override, Place,
     Policy, PolicyError, Problem, Request, Rule,
 };
+#[cfg(feature = "file")]
+pub use policy::{FileError, Finding, Loaded};
 pub use reservation::Reservation;
 pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, WhenFull};
 pub use time::{Clock, ManualClock, Timestamp};
 pub use waiting::{Acquire, AcquireError};
+#[cfg(feature = "watch")]
+pub use watch::{Reload, Watch};

@@ -5,6 +5,8 @@ mod period;
 mod plan;
 #[cfg(feature = "serde")]
 mod serde;
+#[cfg(any(feature = "file", feature = "serde"))]
+mod table;
 mod text;
 mod units;
 
@@ -12,7 +14,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 pub use error::LimitError;
+#[cfg(feature = "file")]
+pub(crate) use period::{Written, read_duration};
 pub(crate) use plan::Plan;
+#[cfg(feature = "file")]
+pub(crate) use table::Table;
 
 /// How a limit counts. A token bucket is the right default for API traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -107,13 +107,17 @@ pub(super) fn write_period(f: &mut fmt::Formatter<'_>, limit: &Limit) -> fmt::Re
     if let Some(unit) = UNITS.iter().find(is_whole) {
         return f.write_str(unit.names[0]);
     }
-    if limit.period.is_zero() {
+    write_duration(f, limit.period)
+}
+
+fn write_duration(f: &mut fmt::Formatter<'_>, duration: Duration) -> fmt::Result {
+    if duration.is_zero() {
         return f.write_str("0s");
     }
     // Short periods read better in one unit: 90s and 1500ms, but 1h30m.
-    let is_short = limit.period < 2 * units::MINUTE;
+    let is_short = duration < 2 * units::MINUTE;
     let longest = if is_short { units::SECOND } else { units::DAY };
-    let mut left = limit.period.as_nanos();
+    let mut left = duration.as_nanos();
     for unit in UNITS.iter().filter(|unit| unit.length <= longest) {
         let length = unit.length.as_nanos();
         if left >= length && (!is_short || left.is_multiple_of(length)) {
@@ -122,6 +126,38 @@ pub(super) fn write_period(f: &mut fmt::Formatter<'_>, limit: &Limit) -> fmt::Re
         }
     }
     Ok(())
+}
+
+/// Writes a duration as [`read_duration`] reads it.
+#[cfg(feature = "file")]
+pub(crate) struct Written(pub(crate) Duration);
+
+#[cfg(feature = "file")]
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_duration(f, self.0)
+    }
+}
+
+/// Reads a duration such as `15m`, `1h 30m` or `500ms`.
+#[cfg(feature = "file")]
+pub(crate) fn read_duration(text: &str) -> Result<Duration, LimitError> {
+    let is_part = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.ends_with(|c: char| c.is_ascii_alphabetic())
+    };
+    if text.len() > crate::bounds::MAX_LIMIT_TEXT || !text.split_ascii_whitespace().all(is_part) {
+        return Err(error(format!("{text:?} is not a duration such as 15m or 1h 30m")));
+    }
+    let joined = text.split_ascii_whitespace().collect::<String>();
+    if joined.is_empty() {
+        return Err(error("the duration is empty, write for example 15m or 1h 30m"));
+    }
+    if joined.to_ascii_lowercase().contains("month") {
+        return Err(error(format!("a month in {text:?} has no fixed length, write 30d")));
+    }
+    let nanos = Period::parse(&joined, text)?.nanos;
+    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long(text))
 }
 
 fn find_unit(name: &str, rate: &str) -> Result<&'static Unit, LimitError> {

@@ -6,8 +6,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 
-use super::text::{Parts, WORDS, Word, known};
-use super::{Limit, LimitError};
+use super::Limit;
+use super::table::Table;
 
 /// Writes the text form, such as `100/min burst 20`.
 impl Serialize for Limit {
@@ -42,55 +42,6 @@ impl<'de> Visitor<'de> for LimitVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Limit, A::Error> {
         let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-        table.build().map_err(A::Error::custom)
+        table.build().map_err(|wrong| A::Error::custom(wrong.error))
     }
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    algorithm: Option<String>,
-    mode: Option<String>,
-    count: u64,
-    per: String,
-    burst: Option<u64>,
-    align: Option<String>,
-    zone: Option<String>,
-}
-
-impl Table {
-    fn build(&self) -> Result<Limit, LimitError> {
-        let rate = format!("{}/{}", self.count, self.per);
-        let mut parts = Parts::new(&rate, &self.count.to_string(), &self.per)?;
-        parts.algorithm = pick("algorithm", self.algorithm.as_deref(), |word| match word {
-            Word::Algorithm(algorithm) => Some(algorithm),
-            _ => None,
-        })?;
-        parts.mode = pick("mode", self.mode.as_deref(), |word| match word {
-            Word::Mode(mode) => Some(mode),
-            _ => None,
-        })?;
-        parts.start = pick("align", self.align.as_deref(), |word| match word {
-            Word::Start(start) => Some(start),
-            _ => None,
-        })?;
-        parts.burst = self.burst;
-        parts.zone = self.zone.as_deref();
-        parts.build()
-    }
-}
-
-/// The meaning of a key's value, which has to be one of the words that `choose` takes.
-fn pick<T>(
-    key: &str,
-    value: Option<&str>,
-    choose: fn(Word) -> Option<T>,
-) -> Result<Option<T>, LimitError> {
-    let Some(value) = value else { return Ok(None) };
-    if let Some(chosen) = known(value).and_then(choose) {
-        return Ok(Some(chosen));
-    }
-    let names = WORDS.iter().filter(|(_, word)| choose(*word).is_some()).map(|(name, _)| *name);
-    let names = names.collect::<Vec<_>>().join(", ");
-    Err(LimitError::new(format!("unknown {key} {value:?}, use {names}")))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::{Block, Condition, Cost, Numbers, Override, Policy};
-use crate::bounds::{MAX_BLOCK, MAX_LIMITS_PER_RULE, MAX_RULE_NAME};
+use crate::bounds::{MAX_BLOCK, MAX_GUESSES, MAX_LIMITS_PER_RULE, MAX_RULE_NAME};
 
 /// Everything that is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Problem {
 }
 
 /// Where in a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Place {
     /// The rule of this number, and the setting of it.
@@ -69,15 +69,18 @@ fn rule_names(policy: &Policy) -> HashSet<&str> {
 }
 
 #[derive(Default)]
-struct Problems(Vec<Problem>);
+struct Problems {
+    found: Vec<Problem>,
+    guesses: usize,
+}
 
 impl Problems {
     fn add(&mut self, place: Place, message: impl Into<String>) {
-        self.0.push(Problem { place, message: message.into() });
+        self.found.push(Problem { place, message: message.into() });
     }
 
     fn into_result(self) -> Result<(), PolicyError> {
-        if self.0.is_empty() { Ok(()) } else { Err(PolicyError { problems: self.0 }) }
+        if self.found.is_empty() { Ok(()) } else { Err(PolicyError { problems: self.found }) }
     }
 
     fn rules(&mut self, policy: &Policy) {
@@ -85,7 +88,7 @@ impl Problems {
         for (number, rule) in policy.rules.iter().enumerate() {
             let at = |setting| Place::Rule(number, setting);
             self.name(at("name"), &rule.name);
-            if !seen.insert(&rule.name) {
+            if !seen.insert(&rule.name) && !rule.name.is_empty() {
                 let message =
                     format!("a second rule {:?}, every rule needs a name of its own", rule.name);
                 self.add(at("name"), message);
@@ -126,7 +129,8 @@ impl Problems {
                 false => Place::Deny(number, setting),
             };
             self.name(at("name"), &list.name);
-            if rules.contains(list.name.as_str()) || !seen.insert(&list.name) {
+            let is_taken = rules.contains(list.name.as_str()) || !seen.insert(&list.name);
+            if is_taken && !list.name.is_empty() {
                 let message =
                     format!("the name {:?} is taken, every list needs one of its own", list.name);
                 self.add(at("name"), message);
@@ -141,7 +145,7 @@ impl Problems {
             for (rule, numbers) in numbers {
                 let place = Place::Tier(tier.clone(), rule.clone());
                 if !rules.contains(rule.as_str()) {
-                    self.add(place.clone(), unknown("rule", rule, rules.iter().copied()));
+                    self.unknown_rule(place.clone(), rule, &rules);
                 }
                 self.named_numbers(place, rule, numbers);
             }
@@ -161,14 +165,14 @@ impl Problems {
         }
         for (rule, numbers) in &change.numbers {
             if !rules.contains(rule.as_str()) {
-                self.add(at("limits"), unknown("rule", rule, rules.iter().copied()));
+                self.unknown_rule(at("limits"), rule, rules);
             }
             self.named_numbers(at("limits"), rule, numbers);
         }
     }
 
     fn clients(&mut self, policy: &Policy) {
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::with_capacity(policy.overrides.len());
         for (number, change) in policy.overrides.iter().enumerate() {
             if !seen.insert(&change.client) {
                 let message = "a second override of this client, put both into one";
@@ -202,19 +206,24 @@ impl Problems {
             if attribute.is_empty() {
                 self.add(at("match"), "an attribute's name is empty");
             }
-            let is_empty = match condition {
-                Condition::OneOf(values) | Condition::Prefix(values) => values.is_empty(),
-                Condition::Glob(globs) => globs.is_empty(),
-                Condition::Cidr(networks) => networks.is_empty(),
-                Condition::Is(_) | Condition::Present | Condition::Absent => false,
-            };
-            if is_empty {
+            if condition.is_empty() {
                 self.add(
                     at("match"),
                     format!("the list for {attribute:?} is empty, nothing can match it"),
                 );
             }
         }
+    }
+
+    fn unknown_rule(&mut self, place: Place, name: &str, rules: &HashSet<&str>) {
+        self.guesses += 1;
+        let known =
+            rules.iter().copied().take(if self.guesses > MAX_GUESSES { 0 } else { usize::MAX });
+        let message = match closest(name, known) {
+            Some(close) => format!("unknown rule {name:?}, did you mean {close:?}?"),
+            None => format!("unknown rule {name:?}"),
+        };
+        self.add(place, message);
     }
 
     fn named_numbers(&mut self, place: Place, name: &str, numbers: &Numbers) {
@@ -277,19 +286,12 @@ impl Problems {
     }
 }
 
-/// What to say of a name nobody knows.
-fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    match closest(name, known) {
-        Some(close) => format!("unknown {what} {name:?}, did you mean {close:?}?"),
-        None => format!("unknown {what} {name:?}"),
-    }
-}
-
 /// The known name that `name` was most likely meant to be.
 pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate));
     let (distance, best) = near.min()?;
-    (distance <= 2.max(name.len() / 3)).then_some(best)
+    let length = name.chars().count();
+    (distance < length && distance <= 2.max(length / 3)).then_some(best)
 }
 
 impl fmt::Display for PolicyError {

@@ -24,11 +24,16 @@ pub enum Condition {
     Present,
     /// It is not there.
     Absent,
+    /// The other does not hold, be it that the attribute is not there.
+    Not(Box<Condition>),
 }
 
 impl Condition {
     /// Whether a request whose attribute has this value, if any, fulfils it.
     pub fn holds(&self, value: Option<&str>) -> bool {
+        if let Condition::Not(other) = self {
+            return !other.holds(value);
+        }
         let Some(value) = value else {
             return *self == Condition::Absent;
         };
@@ -41,7 +46,32 @@ impl Condition {
                 address(value).is_some_and(|ip| networks.iter().any(|net| net.contains(&ip)))
             }
             Condition::Present => true,
-            Condition::Absent => false,
+            Condition::Absent | Condition::Not(_) => false,
+        }
+    }
+
+    /// Whether it is a list with nothing in it, or the negation of one.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Condition::OneOf(values) | Condition::Prefix(values) => values.is_empty(),
+            Condition::Glob(globs) => globs.is_empty(),
+            Condition::Cidr(networks) => networks.is_empty(),
+            Condition::Is(_) | Condition::Present | Condition::Absent => false,
+            Condition::Not(other) => other.is_empty(),
+        }
+    }
+}
+
+/// `!condition` is the negation.
+impl std::ops::Not for Condition {
+    type Output = Condition;
+
+    fn not(self) -> Condition {
+        match self {
+            Condition::Not(other) => *other,
+            Condition::Present => Condition::Absent,
+            Condition::Absent => Condition::Present,
+            other => Condition::Not(Box::new(other)),
         }
     }
 }
@@ -60,5 +90,25 @@ impl From<&str> for Condition {
 impl From<String> for Condition {
     fn from(value: String) -> Condition {
         Condition::Is(value)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negation_holds_where_the_condition_does_not_and_also_where_nothing_is_there() {
+        let not_admin = !Condition::from("admin");
+        assert!(not_admin.holds(Some("guest")));
+        assert!(not_admin.holds(None));
+        assert!(!not_admin.holds(Some("admin")));
+    }
+
+    #[test]
+    fn negating_twice_gives_the_condition_back() {
+        for condition in [Condition::from("admin"), Condition::Present, Condition::Absent] {
+            assert_eq!(!!condition.clone(), condition);
+        }
     }
 }

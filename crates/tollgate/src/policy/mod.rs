@@ -3,10 +3,16 @@
 
 mod check;
 mod condition;
+#[cfg(feature = "envoy")]
+mod envoy;
+#[cfg(feature = "file")]
+mod file;
 mod glob;
 mod overrides;
 mod request;
 mod rule;
+#[cfg(feature = "file")]
+mod warnings;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +20,12 @@ pub(crate) use check::check;
 pub use check::{Place, PolicyError, Problem};
 pub use condition::Condition;
 pub(crate) use condition::address;
+#[cfg(feature = "envoy")]
+pub use envoy::EnvoyDescriptor;
+#[cfg(feature = "watch")]
+pub(crate) use file::read;
+#[cfg(feature = "file")]
+pub use file::{FileError, Finding, Loaded};
 pub use glob::Glob;
 pub use overrides::{Client, Override};
 pub use request::Request;

@@ -1,0 +1,183 @@
+//! From descriptors to rules.
+//!
+//! The rate limit service walks its tree along a request's entries. At each of them it goes on
+//! with the descriptor that has just this value, else with the first wildcard that fits, else
+//! with the one that has the key alone, and never turns back. Rules all stand side by side, so
+//! each says what its descriptors take and, of what they would take, what a sibling takes first.
+
+use super::descriptor::{DESCRIPTOR, DOMAIN, attribute_names, shape};
+use super::name::{Names, Way};
+use super::report::{Report, Spot};
+use super::siblings::Siblings;
+use super::tree::{Amount, Descriptor, Domain, Pattern, RateLimit};
+use crate::bounds::MAX_CONDITIONS;
+use crate::limit::Limit;
+use crate::policy::{Condition, Listing, Numbers, Policy, Rule};
+
+/// A policy, and the lines that its rules and lists come from.
+pub(super) struct Written {
+    pub(super) policy: Policy,
+    pub(super) rule_lines: Vec<usize>,
+    pub(super) deny_lines: Vec<usize>,
+}
+
+/// The policy that decides as the file says.
+pub(super) fn write(domain: &Domain, report: &mut Report) -> Written {
+    let mut given = Vec::new();
+    given_names(&domain.descriptors, &mut given);
+    let mut writer = Writer {
+        domain,
+        report,
+        names: Names::new(given.into_iter()),
+        path: Vec::new(),
+        size: 0,
+        written: Written { policy: Policy::new(), rule_lines: Vec::new(), deny_lines: Vec::new() },
+    };
+    writer.level(&domain.descriptors, &Way::new(&domain.name));
+    writer.written
+}
+
+fn given_names<'d>(descriptors: &'d [Descriptor], names: &mut Vec<&'d str>) {
+    for descriptor in descriptors {
+        names.extend(descriptor.limit.iter().filter_map(|limit| limit.name.as_deref()));
+        given_names(&descriptor.children, names);
+    }
+}
+
+struct Writer<'d, 'r> {
+    domain: &'d Domain,
+    report: &'r mut Report,
+    names: Names,
+    /// The descriptors from the root to the one at hand.
+    path: Vec<Step<'d>>,
+    /// Roughly how much memory all conditions take.
+    size: usize,
+    written: Written,
+}
+
+/// A descriptor on the path.
+struct Step<'d> {
+    key: &'d str,
+    /// What its entry must fulfil.
+    conditions: Vec<Condition>,
+    /// Whether each value counts for itself.
+    counts_apart: bool,
+}
+
+impl<'d> Writer<'d, '_> {
+    fn level(&mut self, siblings: &'d [Descriptor], way: &Way) {
+        let groups = Siblings::new(siblings);
+        for descriptor in siblings {
+            let way = way.then(&descriptor.key, &descriptor.value);
+            let spot = Spot { line: descriptor.line, rule: Some(way.name()) };
+            let conditions = match groups.conditions(descriptor) {
+                Ok(conditions) => conditions,
+                Err(line) => {
+                    let message = format!("never reached, line {line} takes all its values");
+                    self.report.warning(spot, message);
+                    continue;
+                }
+            };
+            if !self.has_room(spot, conditions.iter().map(size).sum()) {
+                return;
+            }
+            let counts_apart = !matches!(descriptor.value, Pattern::Exact(_)) && !descriptor.shared;
+            self.path.push(Step { key: &descriptor.key, conditions, counts_apart });
+            if let Some(limit) = &descriptor.limit {
+                self.limit(descriptor, limit, &way);
+            }
+            self.level(&descriptor.children, &way);
+            self.path.pop();
+        }
+    }
+
+    /// Whether there is room for so many bytes more. Without, it is an error and nothing more is
+    /// written.
+    fn has_room(&mut self, spot: Spot<'_>, bytes: usize) -> bool {
+        let had_room = self.size <= MAX_CONDITIONS;
+        self.size = self.size.saturating_add(bytes);
+        let has_room = self.size <= MAX_CONDITIONS;
+        if had_room && !has_room {
+            let message = format!(
+                "the rules up to here take more than {} MiB, split the file or have fewer siblings of one key",
+                MAX_CONDITIONS >> 20
+            );
+            self.report.error(spot, message);
+        }
+        has_room
+    }
+
+    /// Writes the rule for the descriptor at the end of the path.
+    fn limit(&mut self, descriptor: &Descriptor, limit: &RateLimit, way: &Way) {
+        let name = self.names.take(limit.name.as_deref(), way);
+        let spot = Spot { line: limit.line, rule: Some(&name) };
+        if let Some(given) = limit.name.as_deref().filter(|given| *given != name) {
+            let times = self.names.times_given(given);
+            let message =
+                format!("{times} limits are named {given:?}, this one is called {name:?}");
+            self.report.warning(spot, message);
+        }
+        let steps = self.path.iter().flat_map(|step| &step.conditions);
+        if !self.has_room(spot, steps.map(size).sum()) {
+            return;
+        }
+        let (matches, key) = self.matches();
+        match limit.numbers {
+            Amount::Per { count: 0, .. } if descriptor.shadow => {
+                let message =
+                    "`requests_per_unit` is 0 and `shadow_mode` denies nothing, so it is left out";
+                self.report.warning(spot, message);
+            }
+            Amount::Per { count: 0, .. } => {
+                self.written.deny_lines.push(limit.line);
+                self.written.policy.deny.push(Listing { name, matches });
+            }
+            Amount::Per { .. } | Amount::Unlimited => {
+                let mut rule = Rule::new(name).key(key);
+                rule.matches = matches;
+                rule.shadow = descriptor.shadow;
+                rule.numbers = numbers(&limit.numbers);
+                self.written.rule_lines.push(limit.line);
+                self.written.policy.rules.push(rule);
+            }
+        }
+    }
+
+    /// What the path asks of a request, and the attributes whose values count for themselves.
+    fn matches(&self) -> (Vec<(String, Condition)>, Vec<String>) {
+        let keys: Vec<&str> = self.path.iter().map(|step| step.key).collect();
+        let mut matches = vec![
+            (DOMAIN.to_owned(), Condition::Is(self.domain.name.clone())),
+            (DESCRIPTOR.to_owned(), Condition::Is(shape(&keys))),
+        ];
+        let mut key = Vec::new();
+        for (name, step) in attribute_names(&keys).into_iter().zip(&self.path) {
+            let conditions = step.conditions.iter().cloned();
+            matches.extend(conditions.map(|condition| (name.to_string(), condition)));
+            if step.counts_apart {
+                key.push(name.into_owned());
+            }
+        }
+        (matches, key)
+    }
+}
+
+fn numbers(amount: &Amount) -> Numbers {
+    match *amount {
+        Amount::Unlimited => Numbers::Unlimited,
+        Amount::Per { count, unit } => Limit::fixed_window(u64::from(count), unit).into(),
+    }
+}
+
+fn size(condition: &Condition) -> usize {
+    const EACH: usize = 48;
+    match condition {
+        Condition::Is(value) => EACH + value.len(),
+        Condition::OneOf(values) | Condition::Prefix(values) => {
+            values.iter().map(|value| EACH + value.len()).sum()
+        }
+        Condition::Glob(globs) => globs.iter().map(|glob| EACH + glob.as_str().len()).sum(),
+        Condition::Not(other) => EACH + size(other),
+        Condition::Cidr(_) | Condition::Present | Condition::Absent => EACH,
+    }
+}

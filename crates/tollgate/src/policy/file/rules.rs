@@ -1,0 +1,158 @@
+//! Reading `[[rule]]`.
+
+use super::conditions::conditions;
+use super::keys::{BLOCK, COST, RULE};
+use super::numbers::{numbers, one_limit, several_limits};
+use super::tree::{Fields, Owner, Report, Value};
+use super::values::{attributes, duration, flag, on_store_error, table as table_of, text, whole};
+use crate::policy::{Block, Cost, KeyPart, Numbers, Rule};
+use toml::de::DeValue;
+
+/// The rule of this number. What cannot be read is left at its default and noted.
+pub(super) fn rule<'t>(report: &mut Report, number: usize, value: &'t Value<'t>) -> Rule {
+    let Some(table) = value.get_ref().as_table() else {
+        let owner = Owner::Rule(number, None);
+        report.wrong_type(owner.at("name"), "rule", "a table, written as [[rule]]", value);
+        return Rule { numbers: Numbers::Unlimited, ..Rule::new("") };
+    };
+    let name = table.get("name").and_then(|value| value.get_ref().as_str());
+    let owner = Owner::Rule(number, name);
+    let fields = Fields::read(report, owner, table, RULE);
+    let mut rule = Rule::new("");
+    if let Some(value) = fields.get("name") {
+        rule.name = text(report, owner.at("name"), "name", value).unwrap_or_default().to_owned();
+    }
+    if let Some(value) = fields.get("match") {
+        rule.matches = conditions(report, owner.at("match"), value);
+    }
+    rule.key = key(report, owner, &fields);
+    rule.numbers = own_numbers(report, owner, &fields);
+    if let Some(value) = fields.get("tiers") {
+        let wanted = "a table such as { pro = \"1000/min\" }";
+        let tiers = table_of(report, owner.at("tiers"), wanted, value);
+        for (tier, value) in tiers.into_iter().flatten() {
+            let here = Owner::Tier(tier.get_ref(), name.unwrap_or_default()).at("tiers");
+            let numbers = numbers(report, here, tier.get_ref(), value);
+            rule.tiers.insert(tier.get_ref().as_ref().to_owned(), numbers);
+        }
+    }
+    if let Some(value) = fields.get("cost") {
+        rule.cost = cost(report, owner, value).unwrap_or(rule.cost);
+    }
+    if let Some(value) = fields.get("shadow") {
+        rule.shadow = flag(report, owner.at("shadow"), "shadow", value).unwrap_or_default();
+    }
+    if let Some(value) = fields.get("block_for") {
+        rule.block = block(report, owner, value);
+    }
+    rule.on_store_error = on_store_error(report, owner, &fields);
+    rule
+}
+
+fn own_numbers(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Numbers {
+    let here = owner.at("limit");
+    match (fields.get("limit"), fields.get("limits")) {
+        (Some(one), None) => one_limit(report, here, one),
+        (None, Some(several)) => several_limits(report, here, several),
+        (None, None) => Numbers::Limits(Vec::new()),
+        (Some(one), Some(several)) => {
+            let at = one.span().start.max(several.span().start);
+            report.wrong(here, at, "both `limit` and `limits`, put all of them into `limits`");
+            one_limit(report, here, one);
+            several_limits(report, here, several)
+        }
+    }
+}
+
+fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPart> {
+    let here = owner.at("key");
+    let mut parts: Vec<KeyPart> = Vec::new();
+    if let Some(value) = fields.get("key") {
+        let wanted = "an array of attribute names such as [\"user\"]";
+        let DeValue::Array(values) = value.get_ref() else {
+            report.wrong_type(here, "key", wanted, value);
+            return parts;
+        };
+        for value in values {
+            match value.get_ref().as_str() {
+                Some(attribute) => parts.push(attribute.into()),
+                None => report.wrong_type(here, "key", wanted, value),
+            }
+        }
+    }
+    let Some(value) = fields.get("defaults") else {
+        return parts;
+    };
+    let here = owner.at("defaults");
+    for (attribute, at, default) in attributes(report, here, value) {
+        match parts.iter_mut().find(|part| part.attribute == attribute) {
+            Some(part) => part.default = Some(default),
+            None => {
+                let message = format!(
+                    "a default for {attribute:?}, which is not in `key`; add it or leave it out"
+                );
+                report.wrong(here, at, &message);
+            }
+        }
+    }
+    parts
+}
+
+fn cost(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Cost> {
+    let here = owner.at("cost");
+    let table = match value.get_ref() {
+        DeValue::Integer(_) => return whole(report, here, "cost", value).map(Cost::Units),
+        DeValue::Table(table) => table,
+        _ => {
+            let wanted = "a whole number or a table such as { attribute = \"tokens\" }";
+            report.wrong_type(here, "cost", wanted, value);
+            return None;
+        }
+    };
+    let fields = Fields::read(report, owner, table, COST);
+    let Some(attribute) = fields.get("attribute") else {
+        let message = "no `attribute`, write for example cost = { attribute = \"tokens\" }";
+        report.wrong(here, value.span().start, message);
+        return None;
+    };
+    let mut number = |key| match fields.get(key) {
+        Some(value) => whole(report, here, key, value),
+        None => Some(1),
+    };
+    let (multiplier, default) = (number("multiplier"), number("default"));
+    let name = text(report, here, "attribute", attribute)?.to_owned();
+    Some(Cost::Attribute { name, multiplier: multiplier?, default: default? })
+}
+
+fn block(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Block> {
+    let here = owner.at("block_for");
+    let DeValue::Table(table) = value.get_ref() else {
+        return duration(report, here, "block_for", value).map(Block::of);
+    };
+    let fields = Fields::read(report, owner, table, BLOCK);
+    let factor = match fields.get("factor") {
+        Some(value) => whole(report, here, "factor", value).and_then(|factor| {
+            let message = format!("factor is {factor}, must be at most {}", u32::MAX);
+            let narrow = u32::try_from(factor);
+            narrow.map_err(|_| report.wrong(here, value.span().start, &message)).ok()
+        }),
+        None => Some(1),
+    };
+    let max = fields.get("max").map(|value| duration(report, here, "max", value));
+    let Some(first) = fields.get("first") else {
+        let message = "no `first`, write for example { first = \"15m\", factor = 2, max = \"1d\" }";
+        report.wrong(here, value.span().start, message);
+        return None;
+    };
+    let first = duration(report, here, "first", first)?;
+    let max = match (max, factor) {
+        (Some(max), _) => max?,
+        (None, Some(1) | None) => first,
+        (None, Some(_)) => {
+            let message = "`factor` without `max`, say how long the longest block is";
+            report.wrong(here, value.span().start, message);
+            return None;
+        }
+    };
+    Some(Block { first, factor: factor?, max })
+}

@@ -1,0 +1,194 @@
+//! Single values: text, numbers, durations, moments, and tables of texts.
+
+use std::time::Duration;
+
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::keys::STORE_ERROR;
+use super::tree::{Fields, Here, Owner, Report, Value};
+use crate::limit::read_duration;
+use crate::policy::OnStoreError;
+use crate::policy::check::closest;
+use crate::time::Timestamp;
+
+/// The text of `key`.
+pub(super) fn text<'t>(
+    report: &mut Report,
+    here: Here<'_>,
+    key: &str,
+    value: &'t Value<'t>,
+) -> Option<&'t str> {
+    let text = value.get_ref().as_str();
+    if text.is_none() {
+        report.wrong_type(here, key, "text", value);
+    }
+    text
+}
+
+/// The text of an attribute's value; whole numbers and booleans are taken as their text.
+pub(super) fn attribute_text(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.as_ref().to_owned()),
+        DeValue::Integer(number) => whole_text(number),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// The texts of an array of attribute values, if all of them are.
+pub(super) fn attribute_texts<'t>(
+    report: &mut Report,
+    here: Here<'_>,
+    key: &str,
+    values: impl IntoIterator<Item = &'t Value<'t>>,
+) -> Option<Vec<String>> {
+    let mut texts = Some(Vec::new());
+    for value in values {
+        match (attribute_text(value.get_ref()), &mut texts) {
+            (Some(text), Some(texts)) => texts.push(text),
+            (Some(_), None) => {}
+            (None, _) => {
+                report.wrong_type(here, key, "an array of texts", value);
+                texts = None;
+            }
+        }
+    }
+    texts
+}
+
+/// Attributes and their values, as of a client.
+pub(super) fn attributes<'t>(
+    report: &mut Report,
+    here: Here<'_>,
+    value: &'t Value<'t>,
+) -> Vec<(&'t str, usize, String)> {
+    let Some(table) = value.get_ref().as_table() else {
+        report.wrong_type(here, here.setting, "a table such as { user = \"42\" }", value);
+        return Vec::new();
+    };
+    let mut attributes = Vec::new();
+    for (name, value) in table {
+        match attribute_text(value.get_ref()) {
+            Some(text) => attributes.push((name.get_ref().as_ref(), name.span().start, text)),
+            None => report.wrong_type(here, name.get_ref(), "text", value),
+        }
+    }
+    attributes
+}
+
+/// The whole number of `key`, at least 0.
+pub(super) fn whole(
+    report: &mut Report,
+    here: Here<'_>,
+    key: &str,
+    value: &Value<'_>,
+) -> Option<u64> {
+    let DeValue::Integer(number) = value.get_ref() else {
+        report.wrong_type(here, key, "a whole number", value);
+        return None;
+    };
+    let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
+    if parsed.is_none() {
+        let message = format!("`{key}` is {number}, must be from 0 to 2^64 - 1");
+        report.wrong(here, value.span().start, &message);
+    }
+    parsed
+}
+
+pub(super) fn flag(
+    report: &mut Report,
+    here: Here<'_>,
+    key: &str,
+    value: &Value<'_>,
+) -> Option<bool> {
+    let flag = value.get_ref().as_bool();
+    if flag.is_none() {
+        report.wrong_type(here, key, "true or false", value);
+    }
+    flag
+}
+
+pub(super) fn duration(
+    report: &mut Report,
+    here: Here<'_>,
+    key: &str,
+    value: &Value<'_>,
+) -> Option<Duration> {
+    let Some(text) = value.get_ref().as_str() else {
+        report.wrong_type(here, key, "a duration in quotes such as \"15m\"", value);
+        return None;
+    };
+    read_duration(text)
+        .map_err(|error| report.wrong(here, value.span().start, &format!("`{key}`: {error}")))
+        .ok()
+}
+
+/// What to do when the store is away.
+pub(super) fn on_store_error(
+    report: &mut Report,
+    owner: Owner<'_>,
+    fields: &Fields<'_>,
+) -> Option<OnStoreError> {
+    let here = owner.at("on_store_error");
+    let value = fields.get("on_store_error")?;
+    let word = text(report, here, "on_store_error", value)?;
+    match word {
+        "local" => Some(OnStoreError::Local),
+        "allow" => Some(OnStoreError::Allow),
+        "deny" => Some(OnStoreError::Deny),
+        _ => {
+            let guess = closest(word, STORE_ERROR.iter().copied());
+            let right = guess.map_or_else(
+                || "use local, allow or deny".to_owned(),
+                |guess| format!("did you mean {guess:?}?"),
+            );
+            let message = format!("unknown on_store_error {word:?}, {right}");
+            report.wrong(here, value.span().start, &message);
+            None
+        }
+    }
+}
+
+/// A moment: RFC 3339 text, or a date-time of TOML with its offset.
+pub(super) fn moment(report: &mut Report, here: Here<'_>, value: &Value<'_>) -> Option<Timestamp> {
+    let written = match value.get_ref() {
+        DeValue::String(text) => text.as_ref().to_owned(),
+        DeValue::Datetime(moment) => moment.to_string(),
+        _ => {
+            report.wrong_type(here, here.setting, "a time such as 2030-01-31T12:00:00Z", value);
+            return None;
+        }
+    };
+    let at = value.span().start;
+    let Ok(moment) = written.parse::<jiff::Timestamp>() else {
+        let message = format!(
+            "{written:?} is not a time with its offset, write for example 2030-01-31T12:00:00Z"
+        );
+        report.wrong(here, at, &message);
+        return None;
+    };
+    let nanos = u64::try_from(moment.as_nanosecond()).ok();
+    let moment = nanos.filter(|nanos| *nanos <= Timestamp::MAX.as_nanos());
+    if moment.is_none() {
+        report.wrong(here, at, &format!("{written:?} must be between 1970 and 2262"));
+    }
+    moment.map(Timestamp::from_nanos)
+}
+
+/// The table of `key`.
+pub(super) fn table<'t>(
+    report: &mut Report,
+    here: Here<'_>,
+    wanted: &str,
+    value: &'t Value<'t>,
+) -> Option<&'t DeTable<'t>> {
+    let table = value.get_ref().as_table();
+    if table.is_none() {
+        report.wrong_type(here, here.setting, wanted, value);
+    }
+    table
+}
+
+fn whole_text(number: &DeInteger<'_>) -> Option<String> {
+    i128::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
+}

@@ -1,0 +1,67 @@
+//! Finding, among many sets of conditions, those that a rule might fulfil, without a look at all.
+
+use std::collections::HashMap;
+
+use crate::policy::{Condition, Rule};
+
+/// How many sets are compared for one policy in all: thousands of rules that differ only in
+/// patterns are not worth a second.
+const MOST: usize = 1_000_000;
+
+/// How much may still be compared.
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new() -> Budget {
+        Budget(MOST)
+    }
+
+    fn take(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0
+    }
+}
+
+/// Sets of conditions, each under its first: by value where it is an exact one, else by attribute.
+pub(super) struct Index<'p> {
+    exact: HashMap<(&'p str, &'p str), Vec<usize>>,
+    other: HashMap<&'p str, Vec<usize>>,
+    always: Vec<usize>,
+}
+
+impl<'p> Index<'p> {
+    pub(super) fn of(sets: impl Iterator<Item = &'p [(String, Condition)]>) -> Index<'p> {
+        let mut index = Index { exact: HashMap::new(), other: HashMap::new(), always: Vec::new() };
+        for (number, conditions) in sets.enumerate() {
+            let exact = conditions.iter().find_map(|(attribute, condition)| match condition {
+                Condition::Is(value) => Some((attribute.as_str(), value.as_str())),
+                _ => None,
+            });
+            let place = match (exact, conditions.first()) {
+                (Some(exact), _) => index.exact.entry(exact).or_default(),
+                (None, Some((attribute, _))) => index.other.entry(attribute).or_default(),
+                (None, None) => &mut index.always,
+            };
+            place.push(number);
+        }
+        index
+    }
+
+    /// The first set that a rule might fulfil, by its exact values and attributes, and that `is_it`.
+    pub(super) fn find(
+        &self,
+        rule: &Rule,
+        budget: &mut Budget,
+        is_it: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let exact = rule.matches.iter().filter_map(|(attribute, condition)| match condition {
+            Condition::Is(value) => self.exact.get(&(attribute.as_str(), value.as_str())),
+            _ => None,
+        });
+        let named = rule.matches.iter().map(|(attribute, _)| attribute);
+        let named = named.chain(rule.key.iter().map(|part| &part.attribute));
+        let other = named.filter_map(|attribute| self.other.get(attribute.as_str()));
+        let mut candidates = exact.chain(other).chain([&self.always]).flatten().copied();
+        candidates.find(|set| budget.take() && is_it(*set))
+    }
+}

@@ -1,0 +1,58 @@
+//! A gate whose policy changes with a file.
+
+use std::io;
+use std::path::Path;
+
+use super::{Reload, Watch};
+use crate::gate::Gate;
+use crate::policy::{FileError, Finding, PolicyError};
+
+impl Gate {
+    /// Puts in force what the policy file at `path` holds, now and whenever that is something
+    /// else, until the watch is dropped. A file that is no policy leaves the one in force.
+    /// `on_reload` hears of both, afterwards; not of the file as it is at first if its policy is
+    /// in force already.
+    ///
+    /// ```no_run
+    /// use tollgate::{Gate, Policy, Reload};
+    ///
+    /// let gate = Gate::new(Policy::load("limits.toml")?.policy)?;
+    /// let watch = gate.follow("limits.toml", |reload| match reload {
+    ///     Reload::Changed(loaded) => println!("{} rules in force", loaded.policy.rules.len()),
+    ///     Reload::Refused(error) => eprintln!("the policy stays as it was:\n{error}"),
+    ///     _ => {}
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where no thread can be had, or the current directory is not known.
+    pub fn follow(
+        &self,
+        path: impl AsRef<Path>,
+        mut on_reload: impl FnMut(Reload) + Send + 'static,
+    ) -> io::Result<Watch> {
+        let gate = self.clone();
+        let file = path.as_ref().display().to_string();
+        let mut is_first = true;
+        Watch::start(path, move |reload| {
+            let was_first = std::mem::replace(&mut is_first, false);
+            let reload = match reload {
+                Reload::Changed(loaded) if was_first && *gate.policy() == loaded.policy => return,
+                Reload::Changed(loaded) => match gate.replace(loaded.policy.clone()) {
+                    Ok(()) => Reload::Changed(loaded),
+                    Err(error) => Reload::Refused(refusal(&file, error)),
+                },
+                refused => refused,
+            };
+            on_reload(reload);
+        })
+    }
+}
+
+/// What the gate has against a policy that the file's reader had nothing against.
+fn refusal(file: &str, error: PolicyError) -> FileError {
+    let finding = |message| Finding { file: file.to_owned(), line: 0, rule: None, message };
+    let findings = error.problems.iter().map(|problem| finding(problem.to_string())).collect();
+    FileError { findings }
+}

@@ -1,0 +1,52 @@
+//! How long a large file takes. `cargo test --release -p tollgate --features file --test
+//! policy_file speed -- --ignored --nocapture` prints it.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use tollgate::Policy;
+
+/// A policy of 10,000 rules and 100,000 overrides.
+fn large() -> String {
+    let mut text = String::new();
+    for number in 0..10_000 {
+        let matching = match number % 4 {
+            0 => format!("{{ route = \"/route/{number}\" }}"),
+            1 => format!(
+                "{{ route = {{ prefix = \"/prefix/{number}/\" }}, method = [\"POST\", \"PUT\"] }}"
+            ),
+            2 => format!("{{ ip = {{ cidr = \"10.{}.{}.0/24\" }} }}", number / 256, number % 256),
+            _ => format!(
+                "{{ route = {{ glob = \"/glob/{number}/*\" }}, tenant = {{ present = true }} }}"
+            ),
+        };
+        let _ = write!(
+            text,
+            "[[rule]]\nname = \"rule-{number}\"\nmatch = {matching}\nkey = [\"user\"]\nlimits = [\"{}/s burst 20\", \"1000/h sliding_log\"]\ntiers = {{ pro = \"1000/s\" }}\n\n",
+            number % 100 + 1,
+        );
+    }
+    for number in 0..100_000 {
+        let change = match number % 2 {
+            0 => "tier = \"pro\"".to_owned(),
+            _ => format!("limits = {{ rule-{} = \"500/min\" }}", number % 10_000),
+        };
+        let _ = write!(text, "[[override]]\nclient = {{ user = \"user-{number}\" }}\n{change}\n\n");
+    }
+    text
+}
+
+#[test]
+#[ignore = "a measurement, for a release build"]
+fn a_policy_of_10_000_rules_and_100_000_overrides_loads_in_under_a_second() {
+    let text = large();
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let began = Instant::now();
+        let loaded = Policy::from_toml("large.toml", &text).unwrap();
+        best = best.min(began.elapsed());
+        assert_eq!((loaded.policy.rules.len(), loaded.policy.overrides.len()), (10_000, 100_000));
+    }
+    println!("{} bytes in {best:?}", text.len());
+    assert!(best < Duration::from_secs(1));
+}
