@@ -38,6 +38,29 @@ pub(crate) fn human(duration: Duration) -> String {
     }
 }
 
+/// Writes a duration to the nanosecond, so that it reads back the same.
+pub(crate) fn exact(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    match nanos {
+        0 => "0s".to_owned(),
+        _ if nanos < MICRO => format!("{nanos}ns"),
+        _ if nanos < MILLI => exact_decimal(nanos, MICRO, "us"),
+        _ if nanos < SECOND => exact_decimal(nanos, MILLI, "ms"),
+        _ => {
+            let (minutes, rest) = (nanos - nanos % (60 * SECOND), nanos % (60 * SECOND));
+            let seconds = if rest > 0 { exact_decimal(rest, SECOND, "s") } else { String::new() };
+            long(minutes) + &seconds
+        }
+    }
+}
+
+/// `nanos` in a unit, with all its decimals and no zeros at the end.
+fn exact_decimal(nanos: u128, unit: u128, name: &str) -> String {
+    let width = unit.ilog10() as usize;
+    let decimals = format!(".{:0width$}", nanos % unit);
+    format!("{}{}{name}", nanos / unit, decimals.trim_end_matches('0').trim_end_matches('.'))
+}
+
 fn long(nanos: u128) -> String {
     let mut text = String::new();
     let mut left = nanos;
@@ -83,6 +106,25 @@ mod tests {
             assert_eq!(human(Duration::from_nanos(nanos)), text);
         }
         assert!(human(Duration::MAX).ends_with('s'));
+    }
+
+    #[test]
+    fn an_exact_duration_reads_back_the_same() {
+        let written = [
+            (0, "0s"),
+            (999, "999ns"),
+            (1_001, "1.001us"),
+            (142_857_143, "142.857143ms"),
+            (60_000_000_000, "1m"),
+            (59_999_999_999, "59.999999999s"),
+            (3_600_000_000_001, "1h0.000000001s"),
+            (90_061_001_000_000, "1d1h1m1.001s"),
+        ];
+        for (nanos, text) in written {
+            let duration = Duration::from_nanos(nanos);
+            assert_eq!(exact(duration), text);
+            assert_eq!(parse(text), Ok(duration), "{text}");
+        }
     }
 
     #[test]

@@ -4,8 +4,17 @@
 //! run with its tests.
 
 mod check;
+mod diff;
 mod duration;
+mod explain;
+mod import;
+mod moment;
 mod paint;
+mod policy_file;
+mod schema;
+mod test;
+mod validate;
+mod words;
 
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -26,13 +35,28 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Check),
+    Validate(validate::Validate),
+    Test(test::Test),
+    Explain(explain::Explain),
+    Diff(diff::Diff),
+    Import(import::Import),
+    Schema(schema::Schema),
 }
 
 /// Why a command did not do what it was asked to.
 enum Failure {
     /// The arguments are wrong: what to say of each.
     Usage(Vec<String>),
+    /// Files cannot be understood: what is wrong with them, each beginning with where.
+    Files(Vec<String>),
     Output(io::Error),
+}
+
+/// What a command that looks for something has found.
+enum Found {
+    Good,
+    /// Tests that fail, files that differ.
+    Bad,
 }
 
 impl From<io::Error> for Failure {
@@ -52,11 +76,21 @@ pub fn run() -> ExitCode {
         }
     };
     let mut out = BufWriter::new(io::stdout().lock());
+    let paint = Paint::for_stdout();
     let done = match &cli.command {
-        Command::Check(check) => check.run(&mut out, Paint::for_stdout()),
+        Command::Check(check) => check.run(&mut out, paint).map(|()| Found::Good),
+        Command::Validate(validate) => validate.run(&mut out, paint),
+        Command::Test(test) => test.run(&mut out, paint),
+        Command::Explain(explain) => explain.run(&mut out, paint),
+        Command::Diff(diff) => diff.run(&mut out, paint),
+        Command::Import(import) => import.run(&mut out),
+        Command::Schema(schema) => schema.run(&mut out),
     };
-    match done.and_then(|()| Ok(out.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
+    // What was found is told also where something else was wrong.
+    let flushed = out.flush().map_err(Failure::Output);
+    match done.and_then(|found| flushed.map(|()| found)) {
+        Ok(Found::Good) => ExitCode::SUCCESS,
+        Ok(Found::Bad) => exit_code(1),
         // Who closes the pipe, as `head` does, has seen enough.
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
@@ -67,6 +101,10 @@ pub fn run() -> ExitCode {
             messages.iter().for_each(|message| say(format_args!("{message}")));
             exit_code(2)
         }
+        Err(Failure::Files(messages)) => {
+            messages.iter().for_each(|message| tell(format_args!("{message}")));
+            exit_code(2)
+        }
     }
 }
 
@@ -75,8 +113,19 @@ fn say(message: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "tollgate: {message}");
 }
 
+/// Says something that begins with a file's name, as editors and CI systems look for it.
+fn tell(message: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
 fn exit_code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Reads bytes as a test file and runs its tests, for fuzzing.
+#[doc(hidden)]
+pub fn try_test_file(data: &[u8]) {
+    test::try_bytes(data);
 }
 
 #[cfg(doctest)]
@@ -90,3 +139,11 @@ struct LibraryGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/algorithms.md")]
 struct Algorithms;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/envoy.md")]
+struct Envoy;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/hot-reload.md")]
+struct HotReload;

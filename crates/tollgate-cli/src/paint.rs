@@ -38,3 +38,12 @@ impl Paint {
         }
     }
 }
+
+/// A text from outside as it may be printed: control characters are shown, not sent.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' { shown.extend(c.escape_debug()) } else { shown.push(c) }
+    }
+    shown
+}

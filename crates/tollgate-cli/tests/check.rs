@@ -35,7 +35,10 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn help_lists_every_command() {
     let help = succeeds(&["--help"]);
-    assert!(help.contains("\n  check "), "{help}");
+    for command in ["check", "validate", "test", "explain", "diff", "schema"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{help}");
+        assert!(succeeds(&[command, "--help"]).contains("\nExamples:\n"), "{command}");
+    }
     assert!(help.contains("--version"), "{help}");
     assert!(succeeds(&["check", "--help"]).contains("--requests"));
 }

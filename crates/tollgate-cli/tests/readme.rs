@@ -26,6 +26,9 @@ fn every_link_to_a_file_leads_somewhere() {
         ("ARCHITECTURE.md", include_str!("../../../ARCHITECTURE.md")),
         ("docs/library.md", include_str!("../../../docs/library.md")),
         ("docs/algorithms.md", include_str!("../../../docs/algorithms.md")),
+        ("docs/testing-limits.md", include_str!("../../../docs/testing-limits.md")),
+        ("docs/envoy.md", include_str!("../../../docs/envoy.md")),
+        ("docs/hot-reload.md", include_str!("../../../docs/hot-reload.md")),
     ];
     for (page, text) in pages {
         let folder = std::path::Path::new(root).join(page);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::meaning::{AsNew, Meaning};
 use super::play::{Played, Request};
-use super::table::moment;
+use crate::moment;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -101,7 +101,7 @@ fn limit(meaning: &Meaning) -> LimitAnswer<'_> {
 
 fn play(played: &Played) -> PlayAnswer {
     PlayAnswer {
-        start: moment(played.start),
+        start: moment::write(played.start),
         every_nanos: played.play.every.as_nanos(),
         cost: played.play.cost,
         allowed: played.allowed(),

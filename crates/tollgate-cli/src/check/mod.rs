@@ -10,11 +10,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp as Moment;
 use tollgate::{Limit, Timestamp};
 
 use crate::paint::Paint;
-use crate::{Failure, duration};
+use crate::{Failure, duration, moment};
 use meaning::Meaning;
 use play::{Play, Played};
 
@@ -54,7 +53,7 @@ pub(crate) struct Check {
     cost: u64,
 
     /// When the first request comes, such as 2026-03-29T00:59:00Z [default: 2000-01-01T00:00:00Z]
-    #[arg(long, value_name = "RFC3339", value_parser = read_start, requires = "requests")]
+    #[arg(long, value_name = "RFC3339", value_parser = moment::read, requires = "requests")]
     start: Option<Timestamp>,
 
     /// Print every request, also where many are alike
@@ -115,15 +114,5 @@ impl Check {
     fn play(&self, limits: &[Limit], requests: u64) -> Result<Played, Vec<String>> {
         let play = Play { requests, every: self.every, cost: self.cost, start: self.start };
         play.against(&self.limits, limits)
-    }
-}
-
-fn read_start(text: &str) -> Result<Timestamp, String> {
-    let moment: Moment =
-        text.parse().map_err(|_| format!("{text:?} is not a time such as 2026-03-29T00:59:00Z"))?;
-    let nanos = u64::try_from(moment.as_nanosecond()).map(Timestamp::from_nanos);
-    match nanos {
-        Ok(start) if start < Timestamp::MAX => Ok(start),
-        _ => Err(format!("{text:?} must be in or after 1970 and before 2262")),
     }
 }

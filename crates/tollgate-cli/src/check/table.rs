@@ -2,13 +2,11 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp as Moment;
-use tollgate::Timestamp;
-
 use super::lines::{Line, Shown, lines};
 use super::meaning::Meaning;
 use super::play::{Played, Request};
 use crate::duration::human;
+use crate::moment;
 use crate::paint::{Paint, Tone};
 
 pub(super) fn write_meanings(
@@ -95,7 +93,7 @@ impl<'a> Columns<'a> {
 
     fn cells(&self, request: &Request) -> Vec<String> {
         let time = match self.by_the_clock {
-            true => moment(request.at),
+            true => moment::write(request.at),
             false => human(request.at.since(self.played.start)),
         };
         let retry_after = match request.allowed {
@@ -156,7 +154,11 @@ fn title(played: &Played) -> String {
         every if every.is_zero() => ", all at the same time".to_owned(),
         every => format!(", {} apart", human(every)),
     };
-    format!("{} {requests}{cost}{apart}, one key, from {}", play.requests, moment(played.start))
+    format!(
+        "{} {requests}{cost}{apart}, one key, from {}",
+        play.requests,
+        moment::write(played.start)
+    )
 }
 
 /// What is hidden, by answer.
@@ -175,12 +177,6 @@ fn summary(played: &Played) -> String {
     let first =
         first.map(|request| format!(", the first at {}", human(request.at.since(played.start))));
     format!("{allowed} allowed, {denied} denied{}", first.unwrap_or_default())
-}
-
-/// A moment in RFC 3339, in UTC.
-pub(super) fn moment(at: Timestamp) -> String {
-    let moment = Moment::from_nanosecond(i128::from(at.as_nanos()));
-    moment.map_or_else(|_| at.as_nanos().to_string(), |moment| moment.to_string())
 }
 
 /// A limit as it was given, whose spaces may have been line ends.

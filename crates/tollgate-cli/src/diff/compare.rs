@@ -1,0 +1,115 @@
+//! Comparing two policies.
+
+use std::collections::BTreeMap;
+
+use tollgate::{Client, Listing, Override, Policy};
+
+use super::rules;
+use super::{Change, Detail, Kind};
+use crate::{moment, words};
+
+/// Everything that is not as it was: the policy as a whole, lists, rules, overrides.
+pub(super) fn changes(old: &Policy, new: &Policy) -> Vec<Change> {
+    let mut changes: Vec<Change> = whole(old, new).into_iter().collect();
+    lists(&mut changes, "allow", &old.allow, &new.allow);
+    lists(&mut changes, "deny", &old.deny, &new.deny);
+    rules::rules(&mut changes, old, new);
+    overrides(&mut changes, &old.overrides, &new.overrides);
+    changes
+}
+
+/// Notes a setting that is not as it was.
+pub(super) fn differ(
+    details: &mut Vec<Detail>,
+    setting: &'static str,
+    old: impl Into<Option<String>>,
+    new: impl Into<Option<String>>,
+) {
+    let (old, new) = (old.into(), new.into());
+    if old != new {
+        details.push(Detail { setting, whose: None, old, new });
+    }
+}
+
+fn whole(old: &Policy, new: &Policy) -> Option<Change> {
+    let mut details = Vec::new();
+    differ(&mut details, "tier_from", old.tier_from.clone(), new.tier_from.clone());
+    differ(&mut details, "default_tier", old.default_tier.clone(), new.default_tier.clone());
+    let choice = |policy: &Policy| words::on_store_error(Some(policy.on_store_error));
+    differ(&mut details, "on_store_error", choice(old), choice(new));
+    let name = "the policy".to_owned();
+    let change = Change { what: "policy", name, kind: Kind::Changed, details, consumption: None };
+    (!change.details.is_empty()).then_some(change)
+}
+
+fn lists(changes: &mut Vec<Change>, what: &'static str, old: &[Listing], new: &[Listing]) {
+    let by_name = |lists: &[Listing]| -> BTreeMap<String, Option<String>> {
+        let words = |list: &Listing| (list.name.clone(), Some(words::matches(&list.matches)));
+        lists.iter().map(words).collect()
+    };
+    let (old, new) = (by_name(old), by_name(new));
+    for name in names(&old, &new) {
+        let (old, new) = (old.get(name).cloned(), new.get(name).cloned());
+        let kind = kind(old.is_some(), new.is_some());
+        let mut details = Vec::new();
+        differ(&mut details, "match", old.flatten(), new.flatten());
+        if !details.is_empty() {
+            let name = name.clone();
+            changes.push(Change { what, name, kind, details, consumption: None });
+        }
+    }
+}
+
+fn overrides(changes: &mut Vec<Change>, old: &[Override], new: &[Override]) {
+    let by_client = |overrides: &[Override]| -> BTreeMap<Client, Override> {
+        overrides.iter().map(|change| (change.client.clone(), change.clone())).collect()
+    };
+    let (old, new) = (by_client(old), by_client(new));
+    for client in names(&old, &new) {
+        let (old, new) = (old.get(client), new.get(client));
+        let details = override_details(old, new);
+        if !details.is_empty() || old.is_some() != new.is_some() {
+            let kind = kind(old.is_some(), new.is_some());
+            let name = words::client(client);
+            changes.push(Change { what: "override", name, kind, details, consumption: None });
+        }
+    }
+}
+
+fn override_details(old: Option<&Override>, new: Option<&Override>) -> Vec<Detail> {
+    let mut details = Vec::new();
+    let tier = |of: Option<&Override>| of.and_then(|of| of.tier.clone());
+    differ(&mut details, "tier", tier(old), tier(new));
+    let until = |of: Option<&Override>| of.and_then(|of| of.until).map(moment::write);
+    differ(&mut details, "until", until(old), until(new));
+    let numbers = |of: Option<&Override>| -> BTreeMap<String, String> {
+        let each = of.into_iter().flat_map(|of| &of.numbers);
+        each.map(|(rule, numbers)| (rule.clone(), words::numbers(numbers))).collect()
+    };
+    let (old, new) = (numbers(old), numbers(new));
+    for rule in names(&old, &new) {
+        let (old, new) = (old.get(rule).cloned(), new.get(rule).cloned());
+        if old != new {
+            let whose = Some(format!("rule {rule:?}"));
+            details.push(Detail { setting: "limit", whose, old, new });
+        }
+    }
+    details
+}
+
+/// What is in either, in order.
+pub(super) fn names<'a, K: Ord, V>(
+    old: &'a BTreeMap<K, V>,
+    new: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = &'a K> {
+    let names: std::collections::BTreeSet<&K> = old.keys().chain(new.keys()).collect();
+    names.into_iter()
+}
+
+fn kind(was: bool, is: bool) -> Kind {
+    match (was, is) {
+        (false, _) => Kind::Added,
+        (true, false) => Kind::Removed,
+        (true, true) => Kind::Changed,
+    }
+}

@@ -1,0 +1,103 @@
+//! The parts of a policy, in words.
+
+use tollgate::{Block, Client, Condition, Cost, KeyPart, Numbers, OnStoreError};
+
+use crate::duration::exact;
+
+/// What must hold for an attribute: `must be one of "POST", "PUT"`.
+pub(crate) fn condition(condition: &Condition) -> String {
+    let quoted = |texts: &[String]| {
+        texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
+    };
+    match condition {
+        Condition::Is(text) => format!("must be {text:?}"),
+        Condition::OneOf(texts) => format!("must be one of {}", quoted(texts)),
+        Condition::Prefix(texts) => format!("must begin with {}", quoted(texts)),
+        Condition::Glob(globs) => {
+            let texts: Vec<String> = globs.iter().map(|glob| glob.as_str().to_owned()).collect();
+            format!("must look like {}", quoted(&texts))
+        }
+        Condition::Cidr(networks) => {
+            let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
+            format!("must be in {}", networks.join(", "))
+        }
+        Condition::Present => "must be present".to_owned(),
+        Condition::Absent => "must be absent".to_owned(),
+        Condition::Not(other) => negated(&self::condition(other)),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The opposite of what must hold.
+fn negated(must: &str) -> String {
+    must.replacen("must", "must not", 1)
+}
+
+/// Which requests are meant: `route must be "/search", ip must be in 10.0.0.0/8`.
+pub(crate) fn matches(matches: &[(String, Condition)]) -> String {
+    if matches.is_empty() {
+        return "every request".to_owned();
+    }
+    let each = matches.iter().map(|(name, holds)| format!("{name} {}", condition(holds)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// How much is allowed: `10/s and 1000/h sliding_log`.
+pub(crate) fn numbers(numbers: &Numbers) -> String {
+    match numbers {
+        Numbers::Unlimited => "unlimited".to_owned(),
+        Numbers::Limits(limits) => {
+            let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
+            limits.join(" and ")
+        }
+    }
+}
+
+/// What counts together: `tenant, user (or "anonymous")`.
+pub(crate) fn key(key: &[KeyPart]) -> String {
+    if key.is_empty() {
+        return "everybody together".to_owned();
+    }
+    let each = key.iter().map(|part| match &part.default {
+        Some(default) => format!("{} (or {default:?})", part.attribute),
+        None => part.attribute.clone(),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn cost(cost: &Cost) -> String {
+    match cost {
+        Cost::Request => "what the request asks for".to_owned(),
+        Cost::Units(units) => format!("always {units}"),
+        Cost::Attribute { name, multiplier, default } => {
+            let times = if *multiplier == 1 { String::new() } else { format!(" x {multiplier}") };
+            format!("{name}{times} ({default} where it is absent)")
+        }
+    }
+}
+
+pub(crate) fn block(block: Option<&Block>) -> String {
+    match block {
+        None => "none".to_owned(),
+        Some(Block { first, factor: 1, .. }) => exact(*first),
+        Some(Block { first, factor, max }) => {
+            format!("{}, {factor} times longer each time, up to {}", exact(*first), exact(*max))
+        }
+    }
+}
+
+pub(crate) fn on_store_error(choice: Option<OnStoreError>) -> String {
+    match choice {
+        None => "as the policy says",
+        Some(OnStoreError::Local) => "local",
+        Some(OnStoreError::Allow) => "allow",
+        Some(OnStoreError::Deny) => "deny",
+    }
+    .to_owned()
+}
+
+/// Who is meant by an override: `tenant=acme user=42`.
+pub(crate) fn client(client: &Client) -> String {
+    let each = client.iter().map(|(name, value)| format!("{name}={value}"));
+    each.collect::<Vec<_>>().join(" ")
+}
