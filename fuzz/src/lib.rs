@@ -3,12 +3,16 @@
 mod input;
 mod keys;
 mod limit_text;
+mod policy_file;
 mod snapshot;
+mod test_file;
 mod traffic;
 
 pub use keys::keys;
 pub use limit_text::limit_text;
+pub use policy_file::policy_file;
 pub use snapshot::snapshot;
+pub use test_file::test_file;
 pub use traffic::traffic;
 
 /// Feeds `body` the files named on the command line, for a crash that libFuzzer has found.

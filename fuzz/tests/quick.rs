@@ -117,3 +117,13 @@ fn any_snapshot_is_refused_or_restored() {
 fn any_two_keys_are_told_apart() {
     run("keys", tollgate_fuzz::keys);
 }
+
+#[test]
+fn any_policy_file_is_refused_or_reads_back_the_same() {
+    run("policy_file", tollgate_fuzz::policy_file);
+}
+
+#[test]
+fn any_test_file_is_refused_or_run() {
+    run("test_file", tollgate_fuzz::test_file);
+}
