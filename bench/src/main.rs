@@ -2,6 +2,7 @@
 
 mod bytes;
 mod counting;
+mod gate;
 mod goals;
 mod measure;
 mod parts;
@@ -54,6 +55,8 @@ enum Part {
     Clock,
     /// Only the hashes a limiter could use.
     Hash,
+    /// Only the gate: a policy beside the same charges by hand, and replacing a large one.
+    Gate,
     /// Prints what a limiter's keys occupy in this process.
     #[command(hide = true)]
     BytesOf { who: peers::Who, keys: usize },
@@ -64,6 +67,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     match arguments.part {
         Some(Part::Clock) => parts::clocks(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::BytesOf { who, keys }) => bytes::print(who, keys),
         None => return compare(&arguments),
     }

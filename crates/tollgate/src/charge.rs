@@ -68,17 +68,7 @@ pub fn check_all<'a>(charges: &[Charge<'a>]) -> Decisions<'a> {
         decisions.limiters.push(charge.limiter);
         decisions.turns.push(Turn::OPEN);
     }
-    let turns = &mut decisions.turns;
-    let done = if let Ok(two) = <&[_; 2]>::try_from(charges) {
-        charge_few(two, Charge::joint, turns)
-    } else if let Ok(three) = <&[_; 3]>::try_from(charges) {
-        charge_few(three, Charge::joint, turns)
-    } else if let Ok(four) = <&[_; 4]>::try_from(charges) {
-        charge_few(four, Charge::joint, turns)
-    } else {
-        false
-    };
-    if !done {
+    if !charge_few(charges, Charge::joint, &mut decisions.turns) {
         check_any(charges, &mut decisions);
     }
     decisions

@@ -3,8 +3,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::time::Duration;
 
-use tollgate::{Limit, MemoryStore, check_all};
+use tollgate::{Gate, Limit, MemoryStore, Override, Policy, Request, Rule, check_all};
 use tollgate_testkit::{manual, one_limit_of_each};
 
 thread_local! {
@@ -93,4 +94,63 @@ fn three_charges_of_known_keys_at_once_allocate_nothing() {
     };
     assert!(charge().is_allowed());
     assert_eq!(allocations(charge), 0);
+}
+
+/// A hundred rules of which three apply to `request`, one of them with a key of two parts.
+fn hundred_rules() -> Policy {
+    let limit = || Limit::per_hour(1000);
+    let mut policy = Policy::new()
+        .rule(Rule::new("per-user").key(["user"]).limit(limit()).matches("route", "/search"))
+        .rule(
+            Rule::new("both").key(["tenant", "user"]).limit(limit()).block(Duration::from_secs(9)),
+        )
+        .rule(Rule::new("everybody").limit(limit()).tier("pro", Limit::per_hour(2000)));
+    for number in 3..100 {
+        let rule = Rule::new(format!("rule-{number}")).key(["user"]).limit(limit());
+        policy = policy.rule(rule.matches("route", format!("/other/{number}")));
+    }
+    policy
+}
+
+fn request() -> Request<'static> {
+    let request = Request::new().with("user", "ana").with("tenant", "acme");
+    request.with("route", "/search").with("method", "GET")
+}
+
+#[test]
+fn a_check_of_three_rules_out_of_a_hundred_allocates_nothing() {
+    let gate = Gate::new(hundred_rules()).unwrap();
+    assert!(gate.check(&request()).is_allowed());
+    assert_eq!(gate.check(&request()).rules().count(), 3);
+    assert_eq!(allocations(|| gate.check(&request())), 0);
+    assert_eq!(allocations(|| gate.peek(&request())), 0);
+    assert_eq!(allocations(|| gate.status(&request())), 0);
+    assert_eq!(allocations(|| gate.take_up_to(&request().cost(3))), 0);
+    assert_eq!(allocations(|| gate.refund(&request())), 0);
+    assert_eq!(allocations(|| gate.check(&request().cost(9999))), 0, "can never be");
+    assert!(!gate.check(&request().cost(999)).is_allowed(), "this one adds the block");
+    assert_eq!(allocations(|| gate.check(&request())), 0, "blocked");
+}
+
+#[test]
+fn a_check_of_a_client_with_an_override_allocates_nothing() {
+    let own = Override::new("user", "ana").tier("pro").numbers("per-user", Limit::per_hour(500));
+    let gate = Gate::new(hundred_rules().with_override(own)).unwrap();
+    assert!(gate.check(&request()).is_allowed());
+    assert_eq!(gate.peek(&request()).limit(), 500);
+    assert_eq!(allocations(|| gate.check(&request())), 0);
+    gate.set_override(Override::new("tenant", "other").tier("pro")).unwrap();
+    assert_eq!(allocations(|| gate.check(&request())), 0);
+    assert_eq!(allocations(|| gate.check(&request().cost(499))), 0, "denied");
+}
+
+#[test]
+fn what_a_ruling_says_allocates_nothing() {
+    let gate = Gate::new(hundred_rules()).unwrap();
+    let ruling = gate.check(&request());
+    let read = || {
+        let shares = ruling.rules().map(|of| (of.limit(), of.remaining(), of.reset_after()));
+        (ruling.rule().map(str::len), ruling.retry_after(), ruling.delay(), shares.count())
+    };
+    assert_eq!(allocations(read), 0);
 }

@@ -115,6 +115,12 @@ impl Decision {
         self.kind == Kind::Allowed
     }
 
+    /// Whether the cost itself is wrong.
+    #[inline]
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.kind == Kind::Invalid
+    }
+
     /// What was decided, to match on.
     pub fn outcome(&self) -> Outcome {
         let (cost, limit) = (self.figures.cost(), self.limit());

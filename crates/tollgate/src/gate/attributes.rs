@@ -23,9 +23,14 @@ impl Attributes {
         Attributes(names.into_iter().map(Box::from).collect())
     }
 
+    #[inline]
     pub(super) fn number(&self, name: &str) -> Option<Attribute> {
-        let found = self.0.binary_search_by_key(&order(name), |known| order(known)).ok()?;
-        u32::try_from(found).ok()
+        let found = self.0.binary_search_by(|known| {
+            // Most differ in length: their texts are not compared then.
+            let length = known.len().cmp(&name.len());
+            if length.is_eq() { (**known).cmp(name) } else { length }
+        });
+        u32::try_from(found.ok()?).ok()
     }
 
     pub(super) fn name(&self, attribute: Attribute) -> &str {
@@ -37,6 +42,7 @@ impl Attributes {
     }
 
     /// What `request` says of each.
+    #[inline]
     pub(super) fn values<'r>(&self, request: &'r Request<'_>) -> Values<'r> {
         let mut values: SmallVec<[Option<&'r str>; INLINE]> = SmallVec::new();
         values.resize(self.0.len(), None);
@@ -63,7 +69,13 @@ impl<'r> Values<'r> {
         self.0[attribute as usize]
     }
 
-    /// All of them, by number.
+    /// What it says of every attribute, by number.
+    #[inline]
+    pub(super) fn all(&self) -> &[Option<&'r str>] {
+        &self.0
+    }
+
+    /// What it says of those it has, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Attribute, &'r str)> {
         (0..).zip(&self.0).filter_map(|(attribute, value)| Some((attribute, (*value)?)))
     }

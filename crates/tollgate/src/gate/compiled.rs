@@ -139,6 +139,12 @@ impl CompiledRule {
         })
     }
 
+    /// Its first limit, or the first of a tier where it has none itself.
+    pub(super) fn first_limit(&self) -> Option<&Arc<Named>> {
+        let of_tiers = || self.tiers.iter().find_map(|(_, terms)| terms.first());
+        self.terms.first().or_else(of_tiers)
+    }
+
     /// Its limits for requests of `tier`.
     pub(super) fn terms(&self, tier: Option<&str>) -> (&Terms, bool) {
         let of_tier = tier.and_then(|tier| self.tiers.iter().find(|(name, _)| **name == *tier));

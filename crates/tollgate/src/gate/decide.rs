@@ -9,29 +9,32 @@ use smallvec::SmallVec;
 use super::InForce;
 use super::compiled::Kind;
 use super::hold::Scaled;
-use super::resolve::{Applied, INLINE, Resolved};
+use super::resolve::{Applied, INLINE, Resolved, Rules};
 use super::ruling::{Charges, RequestError, Ruled};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
 use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held};
-use crate::store::memory::{Culprit, Entry, Joint, Memory, Named, Turn, charge_all, look_all};
+use crate::store::memory::{
+    Culprit, Entry, Joint, Memory, Named, Turn, charge_all, charge_few, look_all,
+};
 use crate::time::Timestamp;
 
 /// Whether a request is charged or only looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Take,
+    /// Takes, and a denial blocks nobody.
+    Try,
     Look,
 }
 
-/// What a request comes to, before it is tied to the policy it was decided under.
-#[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
+/// What a request comes to, but for its charges.
 pub(super) enum Answer {
     Listed(Kind),
     Wrong(RequestError),
-    Limits { charges: Charges, was_blocked: bool },
+    Limits { was_blocked: bool },
 }
 
 /// A charge to be decided.
@@ -47,47 +50,53 @@ impl<'p> Pending<'p, '_> {
     }
 }
 
-/// Decides `request`; with a time-out, claims what it took until then.
-pub(super) fn decide<'a>(
-    in_force: &'a InForce,
-    request: &'a Request<'_>,
-    mode: Mode,
-    timeout: Option<Duration>,
-) -> (Answer, Vec<Scaled>) {
-    let resolved = Resolved::new(in_force, request);
-    if let Some(list) = resolved.list() {
-        return (Answer::Listed(list), Vec::new());
-    }
-    match resolved.rules() {
-        Ok(rules) => Deciding { in_force, mode }.limits(&rules, timeout),
-        Err((attribute, value)) => {
-            let attribute = in_force.compiled.attributes.name(attribute).to_owned();
-            let value = value.chars().take(SHOWN_VALUE).collect();
-            (Answer::Wrong(RequestError::NotANumber { attribute, value }), Vec::new())
-        }
-    }
-}
-
-struct Deciding<'f> {
-    in_force: &'f InForce,
-    mode: Mode,
+/// How requests are decided.
+pub(super) struct Deciding<'f> {
+    pub(super) in_force: &'f InForce,
+    pub(super) mode: Mode,
+    /// Until when what is taken is claimed, if it is.
+    pub(super) until: Option<Timestamp>,
 }
 
 impl Deciding<'_> {
+    /// Decides `request`: adds what becomes of its charges, and claims on what was taken.
+    #[inline]
+    pub(super) fn decide(
+        &self,
+        request: &Request<'_>,
+        (charges, claims): (&mut Charges, &mut Vec<Scaled>),
+    ) -> Answer {
+        let resolved = Resolved::new(self.in_force, request);
+        if let Some(list) = resolved.list() {
+            return Answer::Listed(list);
+        }
+        let mut rules = Rules::new();
+        if let Err((attribute, value)) = resolved.add_rules(&mut rules) {
+            let attribute = self.in_force.compiled.attributes.name(attribute).to_owned();
+            let value = value.chars().take(SHOWN_VALUE).collect();
+            return Answer::Wrong(RequestError::NotANumber { attribute, value });
+        }
+        self.limits(&rules, (charges, claims))
+    }
+
     fn memory(&self) -> &Memory {
         &self.in_force.store.0
     }
 
-    fn limits(&self, rules: &[Applied<'_>], timeout: Option<Duration>) -> (Answer, Vec<Scaled>) {
+    #[inline]
+    fn limits(
+        &self,
+        rules: &[Applied<'_>],
+        (charges, claims): (&mut Charges, &mut Vec<Scaled>),
+    ) -> Answer {
         let mut pending: SmallVec<[Pending<'_, '_>; INLINE]> = SmallVec::new();
-        let mut charges = Charges::new();
         let mut was_blocked = false;
         // What only reports comes last, so that what decides is one slice.
         for shadow in [false, true] {
             for applied in rules.iter().filter(|applied| applied.rule.shadow == shadow) {
                 let blocked = self.blocked(applied);
                 was_blocked |= !shadow && !blocked.is_zero();
-                self.pend(applied, blocked, &mut pending, &mut charges);
+                self.pend(applied, blocked, &mut pending, charges);
             }
         }
         let enforced = pending.iter().take_while(|charge| !charge.applied.rule.shadow).count();
@@ -96,21 +105,22 @@ impl Deciding<'_> {
         let (bars, of_limits) = charges.split_at_mut(unlimited);
         let (decided, reported) = of_limits.split_at_mut(enforced);
         debug_assert!(bars.iter().all(|bar| bar.limit == 0));
-        let take = self.mode == Mode::Take && !was_blocked;
-        let mut times = self.decide(enforcing, decided, take);
+        let take = self.mode != Mode::Look && !was_blocked;
+        let taken_at = self.charge(enforcing, decided, take);
+        self.claim(enforcing, taken_at, claims);
         let allowed = take && decided.iter().all(Ruled::is_allowed);
         for (group, reported) in groups(reporting, reported) {
             let blocked = reported.iter().any(|charge| !charge.blocked.is_zero());
-            times.extend(self.decide(group, reported, allowed && !blocked));
+            let taken_at = self.charge(group, reported, allowed && !blocked);
+            self.claim(group, taken_at, claims);
         }
-        if take {
+        if take && self.mode == Mode::Take && !of_limits.iter().all(Ruled::is_allowed) {
             self.punish(&pending, of_limits);
         }
-        let claims = match timeout {
-            Some(timeout) if allowed => self.claim(&pending, of_limits, &times, timeout),
-            _ => Vec::new(),
-        };
-        (Answer::Limits { charges, was_blocked }, claims)
+        if unlimited > 0 {
+            charges.sort_by_key(|charge| (charge.shadow, charge.rule));
+        }
+        Answer::Limits { was_blocked }
     }
 
     /// Adds the charges of a rule, and where it has no limit only a block.
@@ -144,28 +154,36 @@ impl Deciding<'_> {
 
     /// For how long the key of a rule is blocked.
     fn blocked(&self, applied: &Applied<'_>) -> Duration {
-        let blocks = &self.memory().blocks;
-        if !blocks.may_hold(applied.rule.block.is_some()) {
+        let (blocks, rule_blocks) = (&self.memory().blocks, applied.rule.block.is_some());
+        if !blocks.may_hold(rule_blocks) {
             return Duration::ZERO;
         }
-        let remaining = blocks.remaining(applied.fingerprint(0), self.memory().now());
-        remaining.unwrap_or_default()
+        blocks.remaining(applied.fingerprint(0), rule_blocks, self.memory().now())
     }
 
-    /// Decides charges together, and takes all or none of them if `take`; when each was taken.
-    fn decide(&self, pending: &[Pending<'_, '_>], charges: &mut [Ruled], take: bool) -> Times {
+    /// Decides charges together, and takes all or none of them if `take`; when, if it did.
+    #[inline]
+    fn charge(
+        &self,
+        pending: &[Pending<'_, '_>],
+        charges: &mut [Ruled],
+        take: bool,
+    ) -> Option<Timestamp> {
         if !take {
             let looked = look_all(pending, Pending::joint);
             charges.iter_mut().zip(looked).for_each(|(charge, looked)| charge.decision = looked);
-            return pending.iter().map(|_| None).collect();
+            return None;
         }
         let mut turns: SmallVec<[Turn; INLINE]> = SmallVec::from_elem(Turn::OPEN, pending.len());
-        charge_all(pending, Pending::joint, &mut turns);
+        if !charge_few(pending, Pending::joint, &mut turns) {
+            charge_all(pending, Pending::joint, &mut turns);
+        }
         for (charge, turn) in charges.iter_mut().zip(&turns) {
             charge.decision = turn.decision;
         }
+        // All are of one store, and so of one instant.
         let all = charges.iter().all(Ruled::is_allowed);
-        turns.iter().map(|turn| all.then(|| turn.now())).collect()
+        turns.first().filter(|_| all).map(Turn::now)
     }
 
     /// Blocks the keys of rules that have just denied and say so.
@@ -183,34 +201,29 @@ impl Deciding<'_> {
         }
     }
 
-    /// Claims on everything that was taken.
+    /// Claims what was taken, where it is to be settled later.
+    #[inline]
     fn claim(
         &self,
         pending: &[Pending<'_, '_>],
-        charges: &[Ruled],
-        times: &Times,
-        timeout: Duration,
-    ) -> Vec<Scaled> {
-        let until = self.memory().now().after(timeout);
-        let taken = pending.iter().zip(charges).zip(times);
-        let claims = taken.filter_map(|((pending, charge), time)| {
-            let Pending { applied, named, joint } = pending;
+        taken_at: Option<Timestamp>,
+        claims: &mut Vec<Scaled>,
+    ) {
+        let (Some(until), Some(taken_at)) = (self.until, taken_at) else {
+            return;
+        };
+        claims.extend(pending.iter().map(|Pending { applied, named, joint }| {
             let held = Held {
                 named: Arc::clone(named),
                 fingerprint: joint.entry.fingerprint,
                 cost: applied.price.cost,
-                taken_at: (*time)?,
+                taken_at: joint.seen(taken_at),
             };
-            debug_assert!(charge.is_allowed());
             let claim = Claim::new(&self.in_force.store, applied.key.name(), held, until);
-            Some(Scaled { claim, per_unit: applied.price.per_unit })
-        });
-        claims.collect()
+            Scaled { claim, per_unit: applied.price.per_unit }
+        }));
     }
 }
-
-/// When each charge was taken, if it was.
-type Times = SmallVec<[Option<Timestamp>; INLINE]>;
 
 /// The charges of each rule, with what became of them.
 fn groups<'p, 'a, 'b, 'c>(

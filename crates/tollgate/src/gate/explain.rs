@@ -173,8 +173,8 @@ impl<'e> Explaining<'e, '_> {
             Err(attribute) => return nothing(Verdict::KeyAbsent { attribute: name(attribute) }),
             Ok(key) => key,
         };
-        let values = rule.key.iter().zip(&key.0);
-        let key = values.map(|(part, value)| (part.attribute.clone(), (*value).to_owned()));
+        let values = rule.key.iter().zip(key.values());
+        let key = values.map(|(part, value)| (part.attribute.clone(), value.to_owned()));
         match of_rule.cost.price(self.request.said(), &resolved.values) {
             Ok(price) => (Verdict::Applies, key.collect(), Some(price.cost)),
             Err((attribute, value)) => {

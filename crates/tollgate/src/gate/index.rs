@@ -100,31 +100,19 @@ impl Index {
 
 impl Drawer {
     fn file(&mut self, condition: &Condition, entry: Entry, prefixes: &mut Vec<(Box<str>, Entry)>) {
-        match condition {
-            Condition::Is(value) => {
-                self.exact.entry(value.as_str().into()).or_default().push(entry)
-            }
-            Condition::OneOf(values) => {
-                for value in values {
-                    self.exact.entry(value.as_str().into()).or_default().push(entry);
-                }
-            }
-            Condition::Prefix(texts) => {
-                prefixes.extend(texts.iter().map(|text| (text.as_str().into(), entry)));
-            }
-            Condition::Glob(globs) => {
-                prefixes.extend(globs.iter().map(|glob| (glob.literal_prefix().into(), entry)));
-            }
-            Condition::Cidr(networks) => {
-                for network in networks {
-                    self.networks.entry(network.trunc()).or_default().push(entry);
+        for place in places(condition) {
+            match place {
+                Place::Exact(value) => self.exact.entry(value.into()).or_default().push(entry),
+                Place::Network(network) => {
+                    self.networks.entry(network).or_default().push(entry);
                     let lengths = &mut self.lengths[usize::from(network.addr().is_ipv6())];
                     if !lengths.contains(&network.prefix_len()) {
                         lengths.push(network.prefix_len());
                     }
                 }
+                Place::Beginning(text) => prefixes.push((text.into(), entry)),
+                Place::Present => self.present.push(entry),
             }
-            _ => self.present.push(entry),
         }
     }
 
@@ -157,21 +145,30 @@ impl Drawer {
     }
 }
 
-/// How many entries ask for each exact value: a value that many ask for tells little.
-struct Crowd<'a>(HashMap<(Attribute, &'a str), usize>);
+/// How many entries could be filed in each place: a place that many share tells little.
+struct Crowd<'a>(HashMap<(Attribute, Place<'a>), usize>);
+
+/// Where in a drawer an entry can be filed, from the most to the least telling.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Place<'a> {
+    Exact(&'a str),
+    Network(IpNet),
+    Beginning(&'a str),
+    Present,
+}
 
 impl<'a> Crowd<'a> {
     fn new(entries: &'a [Conditions]) -> Crowd<'a> {
         let mut crowd = HashMap::new();
         for (attribute, condition) in entries.iter().flatten() {
-            for value in exact_values(condition) {
-                *crowd.entry((*attribute, value.as_str())).or_default() += 1;
+            for place in places(condition) {
+                *crowd.entry((*attribute, place)).or_default() += 1;
             }
         }
         Crowd(crowd)
     }
 
-    /// The condition that the fewest requests and entries share.
+    /// The condition that is filed where the fewest other entries are.
     fn most_telling<'c>(
         &self,
         conditions: &'c [(Attribute, Condition)],
@@ -181,32 +178,29 @@ impl<'a> Crowd<'a> {
     }
 
     /// The lower, the more it tells; `None` tells nothing.
-    fn rank(&self, (attribute, condition): &(Attribute, Condition)) -> Option<(u8, usize)> {
-        let shortest =
-            |texts: &mut dyn Iterator<Item = &str>| texts.map(str::len).min().unwrap_or(0);
-        Some(match condition {
-            Condition::Is(_) | Condition::OneOf(_) => {
-                let others = |value: &String| self.0.get(&(*attribute, value.as_str())).copied();
-                (0, exact_values(condition).iter().filter_map(others).sum())
-            }
-            Condition::Cidr(_) => (1, 0),
-            Condition::Prefix(texts) => {
-                (2, usize::MAX - shortest(&mut texts.iter().map(String::as_str)))
-            }
-            Condition::Glob(globs) => {
-                (2, usize::MAX - shortest(&mut globs.iter().map(|glob| glob.literal_prefix())))
-            }
-            Condition::Present => (3, 0),
-            _ => return None,
-        })
+    fn rank<'c>(
+        &self,
+        (attribute, condition): &'c (Attribute, Condition),
+    ) -> Option<(usize, Place<'c>)> {
+        let places = places(condition);
+        let others = |place: &Place<'_>| self.0.get(&(*attribute, *place)).copied();
+        let crowd = places.iter().filter_map(others).sum();
+        Some((crowd, places.first().copied()?))
     }
 }
 
-fn exact_values(condition: &Condition) -> &[String] {
+/// Where an entry with this condition could be filed; nowhere if it tells nothing in advance.
+fn places(condition: &Condition) -> Vec<Place<'_>> {
     match condition {
-        Condition::Is(value) => std::slice::from_ref(value),
-        Condition::OneOf(values) => values,
-        _ => &[],
+        Condition::Is(value) => vec![Place::Exact(value)],
+        Condition::OneOf(values) => values.iter().map(|value| Place::Exact(value)).collect(),
+        Condition::Cidr(nets) => nets.iter().map(|net| Place::Network(net.trunc())).collect(),
+        Condition::Prefix(texts) => texts.iter().map(|text| Place::Beginning(text)).collect(),
+        Condition::Glob(globs) => {
+            globs.iter().map(|glob| Place::Beginning(glob.literal_prefix())).collect()
+        }
+        Condition::Present => vec![Place::Present],
+        Condition::Absent | Condition::Not(_) => Vec::new(),
     }
 }
 

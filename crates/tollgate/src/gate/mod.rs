@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use compiled::Compiled;
-use decide::{Mode, decide};
+use decide::Mode;
 pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
 pub use hold::Hold;
 use overrides::{Overrides, Own};
@@ -55,9 +55,17 @@ pub struct Gate(Arc<Inner>);
 struct Inner {
     store: MemoryStore,
     in_force: ArcSwap<InForce>,
-    /// Overrides set at run time, `None` where one of the policy's was taken back; held while
-    /// what is in force is changed, so that one change does not undo another.
-    changed: Mutex<BTreeMap<Client, Option<Override>>>,
+    /// Held while what is in force is changed, so that one change does not undo another.
+    changes: Mutex<Changes>,
+}
+
+#[derive(Default)]
+struct Changes {
+    /// Overrides set at run time, `None` where one of the policy's was taken back.
+    overrides: BTreeMap<Client, Option<Override>>,
+    /// What was in force and may still be looked at: freed by who makes the next change, so that
+    /// no check has to.
+    retired: Vec<Arc<InForce>>,
 }
 
 /// What decides: replaced as a whole, so that no request sees half of a change.
@@ -83,10 +91,10 @@ impl Gate {
     /// # Errors
     /// Everything that is wrong with the policy.
     pub fn on(store: MemoryStore, policy: Policy) -> Result<Gate, PolicyError> {
-        let changed = BTreeMap::new();
-        let in_force = InForce::new(&store, policy, &changed)?;
+        let changes = Changes::default();
+        let in_force = InForce::new(&store, policy, &changes.overrides)?;
         let in_force = ArcSwap::from_pointee(in_force);
-        Ok(Gate(Arc::new(Inner { store, in_force, changed: Mutex::new(changed) })))
+        Ok(Gate(Arc::new(Inner { store, in_force, changes: Mutex::new(changes) })))
     }
 
     /// The policy in force.
@@ -100,9 +108,9 @@ impl Gate {
     /// # Errors
     /// Everything that is wrong with it; the policy in force stays.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyError> {
-        let changed = self.0.changed.lock();
-        let in_force = InForce::new(&self.0.store, policy, &changed)?;
-        self.0.in_force.store(Arc::new(in_force));
+        let mut changes = self.0.changes.lock();
+        let in_force = InForce::new(&self.0.store, policy, &changes.overrides)?;
+        self.put_in_force(in_force, &mut changes);
         Ok(())
     }
 
@@ -142,9 +150,9 @@ impl Gate {
     /// The ruling, where it is not allowed.
     #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
     pub fn reserve_for(&self, request: &Request<'_>, timeout: Duration) -> Result<Hold, Ruling> {
-        let in_force = self.0.in_force.load();
-        let (answer, claims) = decide(&in_force, request, Mode::Take, Some(timeout));
-        let ruling = Ruling::new(in_force, answer);
+        let mut ruling = Ruling::open(self.0.in_force.load());
+        let until = self.0.store.0.now().after(timeout);
+        let claims = ruling.decide(request, Mode::Take, Some(until));
         if ruling.is_allowed() {
             Ok(Hold { ruling, cost: request.units(), claims })
         } else {
@@ -153,9 +161,9 @@ impl Gate {
     }
 
     fn decide(&self, request: &Request<'_>, mode: Mode) -> Ruling {
-        let in_force = self.0.in_force.load();
-        let (answer, _) = decide(&in_force, request, mode, None);
-        Ruling::new(in_force, answer)
+        let mut ruling = Ruling::open(self.0.in_force.load());
+        ruling.decide(request, mode, None);
+        ruling
     }
 
     /// Changes what is different for a client, from the next decision on; replaces an earlier
@@ -164,24 +172,25 @@ impl Gate {
     /// # Errors
     /// Where it names an unknown rule, or its numbers are impossible.
     pub fn set_override(&self, change: Override) -> Result<(), PolicyError> {
-        let mut changed = self.0.changed.lock();
+        let mut changes = self.0.changes.lock();
         let in_force = self.0.in_force.load();
         in_force.compiled.policy.check_override(&change)?;
         let own = Own::new(change.clone(), &in_force.compiled, &self.0.store.0).map_err(refused)?;
-        changed.insert(change.client.clone(), Some(change));
-        self.change_overrides(|overrides| overrides.set(own));
+        changes.overrides.insert(change.client.clone(), Some(change));
+        self.change_overrides(&mut changes, |overrides| overrides.set(own));
         Ok(())
     }
 
     /// Makes a client like all others, from the next decision on; whether it was not.
     pub fn remove_override(&self, client: &Client) -> bool {
-        let mut changed = self.0.changed.lock();
-        changed.insert(client.clone(), None);
+        let mut changes = self.0.changes.lock();
         let of_policy = self.policy().overrides.iter().any(|of| of.client == *client);
-        if !of_policy {
-            changed.remove(client);
+        if of_policy {
+            changes.overrides.insert(client.clone(), None);
+        } else {
+            changes.overrides.remove(client);
         }
-        self.change_overrides(|overrides| overrides.remove(client))
+        self.change_overrides(&mut changes, |overrides| overrides.remove(client))
     }
 
     /// All overrides in force, also those that have ended.
@@ -189,14 +198,25 @@ impl Gate {
         self.0.in_force.load().overrides.iter().cloned().collect()
     }
 
-    /// The caller holds the lock on what was changed.
-    fn change_overrides<T>(&self, change: impl FnOnce(&mut Overrides) -> T) -> T {
+    fn change_overrides<T>(
+        &self,
+        changes: &mut Changes,
+        change: impl FnOnce(&mut Overrides) -> T,
+    ) -> T {
         let old = self.0.in_force.load();
         let mut overrides = old.overrides.clone();
         let result = change(&mut overrides);
         let (store, compiled) = (old.store.clone(), old.compiled.clone());
-        self.0.in_force.store(Arc::new(InForce { store, compiled, overrides }));
+        drop(old);
+        self.put_in_force(InForce { store, compiled, overrides }, changes);
         result
+    }
+
+    fn put_in_force(&self, in_force: InForce, changes: &mut Changes) {
+        let old = self.0.in_force.swap(Arc::new(in_force));
+        // Nobody can begin to look at what is no longer in force.
+        changes.retired.retain(|retired| Arc::strong_count(retired) > 1);
+        changes.retired.push(old);
     }
 }
 

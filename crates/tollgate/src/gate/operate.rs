@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::compiled::{CompiledRule, counter_name};
+use super::compiled::{CompiledRule, counter, counter_name};
+use super::decide::Mode;
 use super::resolve::{Applied, Resolved, RuleKey};
 use super::{Gate, InForce, Ruling};
 use crate::algorithm::Taken;
-use crate::bounds::TAKE_TRIES;
+use crate::bounds::{MAX_LIMITS_PER_RULE, TAKE_TRIES};
 use crate::decision::Status;
 use crate::key::KeyName;
 use crate::policy::Request;
@@ -20,21 +21,25 @@ impl Gate {
     pub fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
         for _ in 0..TAKE_TRIES {
             let units = self.available(request).min(request.units());
-            // Where there is none, the ruling is on one unit.
-            let ruling = self.check(&request.clone().cost(units.max(request.units().min(1))));
-            if units == 0 || ruling.is_allowed() || ruling.retry_after().is_none() {
+            if units == 0 {
+                break;
+            }
+            // Who only came too late for some of the units is not blocked for it.
+            let ruling = self.decide(&request.clone().cost(units), Mode::Try);
+            if ruling.is_allowed() || ruling.retry_after().is_none() {
                 return (if ruling.is_allowed() { units } else { 0 }, ruling);
             }
         }
-        // Others have taken what was there each time: so there is none.
-        (0, self.check(&request.clone().cost(1)))
+        // There is none, or others have taken it each time: the ruling is on one unit.
+        let one = request.units().min(1);
+        let ruling = self.check(&request.clone().cost(one));
+        (if ruling.is_allowed() { one } else { 0 }, ruling)
     }
 
     /// How many units of a request every rule that applies has.
     fn available(&self, request: &Request<'_>) -> u64 {
         let ruling = self.status(request);
-        let in_force = self.0.in_force.load();
-        let prices = applied(&in_force, request, |rules| {
+        let prices = applied(ruling.in_force(), request, |rules| {
             rules.iter().map(|rule| (rule.number, rule.price)).collect::<SmallVec<[_; 8]>>()
         });
         let units = |rule: u32, remaining: u64| {
@@ -48,38 +53,52 @@ impl Gate {
         most.unwrap_or(if ruling.is_allowed() { u64::MAX } else { 0 })
     }
 
-    /// Gives back what a check of the same request took, never above full.
+    /// Gives back what a check of the same request took, never above full: nothing where a list
+    /// holds the request.
     pub fn refund(&self, request: &Request<'_>) {
         let memory = &self.0.store.0;
-        applied(&self.0.in_force.load(), request, |rules| {
-            for rule in rules {
-                for (position, named) in rule.terms.iter().enumerate() {
-                    let fingerprint = rule.fingerprint(position);
-                    memory.give_back(named, fingerprint, Taken::Whenever, rule.price.cost);
-                }
+        let in_force = self.0.in_force.load();
+        let resolved = Resolved::new(&in_force, request);
+        if resolved.list().is_some() {
+            return;
+        }
+        for rule in resolved.rules().unwrap_or_default() {
+            for (position, named) in rule.terms.iter().enumerate() {
+                let fingerprint = rule.fingerprint(position);
+                memory.give_back(named, fingerprint, Taken::Whenever, rule.price.cost);
             }
-        });
+        }
     }
 
     /// Makes a key of `rule` new and lifts its block; whether anything was known of it. The key
     /// is the values of the rule's attributes, in its order.
     pub fn reset(&self, rule: &str, key: &[&str]) -> bool {
         let in_force = self.0.in_force.load();
-        with_key(&in_force, rule, key, |rule, key| self.reset_key(rule, key)).unwrap_or(false)
+        let reset = |rule: &CompiledRule, key: &RuleKey<'_>| self.reset_key(&in_force, rule, key);
+        with_key(&in_force, rule, key, reset).unwrap_or(false)
     }
 
     /// Makes the request's key new in every rule that applies to it; how many were known.
     pub fn reset_request(&self, request: &Request<'_>) -> usize {
-        applied(&self.0.in_force.load(), request, |rules| {
-            rules.iter().filter(|applied| self.reset_key(applied.rule, &applied.key)).count()
-        })
+        let in_force = self.0.in_force.load();
+        let reset = |of: &&Applied<'_>| self.reset_key(&in_force, of.rule, &of.key);
+        applied(&in_force, request, |rules| rules.iter().filter(reset).count())
     }
 
-    fn reset_key(&self, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+    fn reset_key(&self, in_force: &InForce, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
         let memory = &self.0.store.0;
+        let Some(number) = in_force.compiled.rule_number(&rule.name) else {
+            return false;
+        };
+        let of_policy = &in_force.compiled.policy.rules[number as usize];
         let mut known = self.unblock_key(rule, key);
-        for counter in &rule.counters {
-            known |= memory.reset(counter.of(key));
+        // An override, or an earlier policy, may have given it more limits than the rule has.
+        for position in 0..MAX_LIMITS_PER_RULE {
+            let fingerprint = match rule.counters.get(position) {
+                Some(counter) => counter.of(key),
+                None => counter(of_policy, position, memory).of(key),
+            };
+            known |= memory.reset(fingerprint);
         }
         known
     }
@@ -90,14 +109,14 @@ impl Gate {
         let Some(rule) = in_force.compiled.rule(rule) else {
             return false;
         };
-        for position in 0..rule.counters.len() {
+        for position in 0..MAX_LIMITS_PER_RULE {
             self.0.store.0.reset_all(&counter_name(&rule.name, position));
         }
         self.0.store.0.blocks.lift_all(Some(&rule.name));
         true
     }
 
-    /// Makes all keys of all rules new and lifts all blocks.
+    /// Makes everything in the store new, also what others keep in it, and lifts all blocks.
     pub fn reset_all(&self) {
         self.0.store.0.clear();
         self.0.store.0.blocks.lift_all(None);
@@ -141,17 +160,22 @@ impl Gate {
     /// Every blocked key: its rule, its name, and for how long.
     pub fn blocked(&self) -> Vec<(String, KeyName, Duration)> {
         let memory = &self.0.store.0;
+        let in_force = self.0.in_force.load();
         let now = memory.now();
         let known = memory.blocks.list(now).into_iter().map(|(_, blocked)| blocked);
-        let blocked = known.filter(|blocked| now < blocked.until);
+        let blocked = known.filter(|blocked| {
+            let rule = in_force.compiled.rule(&blocked.rule);
+            now < blocked.until && rule.is_some_and(|rule| blocked.counts(rule.block.is_some()))
+        });
         blocked.map(|of| (of.rule.to_string(), of.key, of.until.since(now))).collect()
     }
 
-    /// The keys of `rule` that are not as good as new under its first limit, with their status.
+    /// The keys of `rule` that are not as good as new under its first limit, with their status;
+    /// of a rule that only limits some tiers, under the first of those.
     pub fn keys(&self, rule: &str) -> Vec<(KeyName, Status)> {
         let in_force = self.0.in_force.load();
         let memory = &self.0.store.0;
-        let named = in_force.compiled.rule(rule).and_then(|rule| rule.terms.first());
+        let named = in_force.compiled.rule(rule).and_then(CompiledRule::first_limit);
         let of_shard = |shard| named.and_then(|named| memory.shard_keys(shard, named));
         (0_usize..).map_while(of_shard).flatten().collect()
     }
@@ -179,5 +203,5 @@ fn with_key<T>(
     work: impl FnOnce(&CompiledRule, &RuleKey<'_>) -> T,
 ) -> Option<T> {
     let rule = in_force.compiled.rule(rule)?;
-    (rule.key.len() == key.len()).then(|| work(rule, &RuleKey(key.into())))
+    (rule.key.len() == key.len()).then(|| work(rule, &RuleKey::Given(key)))
 }

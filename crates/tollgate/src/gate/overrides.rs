@@ -78,7 +78,7 @@ impl Own {
 
 impl Overrides {
     /// What is different for the client of `request` now: of those that fit, the one that names
-    /// the most attributes.
+    /// the most attributes, and of as many the one whose names come first in the alphabet.
     #[inline]
     pub(super) fn find(&self, request: &Request<'_>, memory: &Memory) -> Option<&Arc<Own>> {
         if self.0.is_empty() {
@@ -105,11 +105,19 @@ impl Overrides {
 
     /// Takes out what is different for `client`.
     pub(super) fn remove(&mut self, client: &Client) -> bool {
+        let Ok(place) = self.place(client) else {
+            return false;
+        };
         let hash = hash(client.values().map(String::as_str));
-        let shape = self.shape(client);
+        let shape = &mut self.0[place];
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
         let found = piece.find_entry(hash, |own| own.source.client == *client);
-        found.map(|entry| drop(entry.remove())).is_ok()
+        let removed = found.map(|entry| drop(entry.remove())).is_ok();
+        // Every shape costs every check a lookup.
+        if shape.pieces.iter().all(|piece| piece.is_empty()) {
+            self.0.remove(place);
+        }
+        removed
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Override> {
@@ -117,19 +125,22 @@ impl Overrides {
         pieces.flat_map(|piece| piece.iter()).map(|own| &own.source)
     }
 
-    /// The shape of `client`, made if there is none; those of more attributes come first.
+    /// The shape of `client`, made if there is none.
     fn shape(&mut self, client: &Client) -> &mut Shape {
-        let is_ours = |shape: &Shape| shape.attributes.iter().eq(client.keys());
-        let place = match self.0.iter().position(is_ours) {
-            Some(place) => place,
-            None => {
-                let more = |shape: &Shape| shape.attributes.len() > client.len();
-                let place = self.0.partition_point(more);
-                self.0.insert(place, Shape::new(client));
-                place
-            }
-        };
+        let place = self.place(client).unwrap_or_else(|place| {
+            self.0.insert(place, Shape::new(client));
+            place
+        });
         &mut self.0[place]
+    }
+
+    /// Where the shape of `client` is, or belongs: those of more attributes come first, and of as
+    /// many those whose names do, so that the order in which overrides were set changes nothing.
+    fn place(&self, client: &Client) -> Result<usize, usize> {
+        self.0.binary_search_by(|shape| {
+            let longer = client.len().cmp(&shape.attributes.len());
+            longer.then_with(|| shape.attributes.iter().cmp(client.keys()))
+        })
     }
 }
 

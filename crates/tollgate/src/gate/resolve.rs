@@ -27,6 +27,7 @@ pub(super) struct Resolved<'a> {
 }
 
 /// A rule that applies to a request.
+#[derive(Clone, Copy)]
 pub(super) struct Applied<'a> {
     pub(super) number: u32,
     pub(super) rule: &'a CompiledRule,
@@ -36,13 +37,23 @@ pub(super) struct Applied<'a> {
     own: Option<&'a OwnTerms>,
 }
 
-/// The rules that apply, or the attribute whose value should be a number and is not.
-pub(super) type Rules<'a> = Result<SmallVec<[Applied<'a>; INLINE]>, (Attribute, &'a str)>;
+/// The rules that apply.
+pub(super) type Rules<'a> = SmallVec<[Applied<'a>; INLINE]>;
+
+/// The attribute whose value should be a number, and its value, which is none.
+pub(super) type NotANumber<'a> = (Attribute, &'a str);
 
 /// The values of a rule's key attributes.
-pub(super) struct RuleKey<'a>(pub(super) SmallVec<[&'a str; 4]>);
+#[derive(Clone, Copy)]
+pub(super) enum RuleKey<'a> {
+    /// What a request says of them, or counts as: all its values, by attribute.
+    Of(&'a CompiledRule, &'a [Option<&'a str>]),
+    /// As they were given, one for each.
+    Given(&'a [&'a str]),
+}
 
 impl<'a> Resolved<'a> {
+    #[inline]
     pub(super) fn new(in_force: &'a InForce, request: &'a Request<'_>) -> Resolved<'a> {
         let compiled = &in_force.compiled;
         let values = compiled.attributes.values(request);
@@ -61,9 +72,17 @@ impl<'a> Resolved<'a> {
     }
 
     /// The rules that apply.
-    pub(super) fn rules(&self) -> Rules<'a> {
+    #[inline]
+    pub(super) fn rules(&self) -> Result<Rules<'_>, NotANumber<'_>> {
+        let mut rules = Rules::new();
+        self.add_rules(&mut rules)?;
+        Ok(rules)
+    }
+
+    /// Adds the rules that apply, where they are wanted: moving them would cost as much.
+    #[inline]
+    pub(super) fn add_rules<'s>(&'s self, rules: &mut Rules<'s>) -> Result<(), NotANumber<'s>> {
         let compiled = &self.in_force.compiled;
-        let mut applied = SmallVec::new();
         for entry in &self.found {
             let Kind::Rule(number) = compiled.kind(*entry) else { continue };
             let rule = &compiled.rules[number];
@@ -75,18 +94,19 @@ impl<'a> Resolved<'a> {
                 Err(wrong) => return Err(wrong),
             };
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            applied.push(self.applied(number, rule, key, price));
+            rules.push(self.applied(number, rule, key, price));
         }
-        Ok(applied)
+        Ok(())
     }
 
-    fn applied(
-        &self,
+    #[inline]
+    fn applied<'s>(
+        &'s self,
         number: u32,
-        rule: &'a CompiledRule,
-        key: RuleKey<'a>,
+        rule: &'s CompiledRule,
+        key: RuleKey<'s>,
         price: Price,
-    ) -> Applied<'a> {
+    ) -> Applied<'s> {
         let own = self.own.and_then(|own| own.terms(number));
         let terms = own.map_or_else(|| rule.terms(self.tier).0, |own| &own.terms);
         Applied { number, rule, key, price, terms, own }
@@ -108,28 +128,48 @@ impl Applied<'_> {
 
 impl<'a> RuleKey<'a> {
     /// The values of the rule's key; the attribute that is not there otherwise.
+    #[inline]
     pub(super) fn of(
         rule: &'a CompiledRule,
-        values: &Values<'a>,
+        values: &'a Values<'_>,
     ) -> Result<RuleKey<'a>, Attribute> {
-        let mut parts = SmallVec::new();
-        for (attribute, default) in &rule.key {
-            parts.push(values.get(*attribute).or(default.as_deref()).ok_or(*attribute)?);
+        let mut parts = rule.key.iter();
+        let absent = parts.find(|(of, default)| values.get(*of).is_none() && default.is_none());
+        absent.map_or(Ok(RuleKey::Of(rule, values.all())), |(attribute, _)| Err(*attribute))
+    }
+
+    /// Each value in turn.
+    pub(super) fn values(&self) -> impl Iterator<Item = &'a str> {
+        (0..).map_while(|place| self.value(place))
+    }
+
+    #[inline]
+    fn value(&self, place: usize) -> Option<&'a str> {
+        match *self {
+            RuleKey::Of(rule, values) => {
+                let (attribute, default) = rule.key.get(place)?;
+                values[*attribute as usize].or(default.as_deref())
+            }
+            RuleKey::Given(values) => values.get(place).copied(),
         }
-        Ok(RuleKey(parts))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            RuleKey::Of(rule, _) => rule.key.len(),
+            RuleKey::Given(values) => values.len(),
+        }
     }
 }
 
 impl Key for RuleKey<'_> {
+    #[inline]
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        self.0.iter().for_each(|value| part(Part::Bytes(value.as_bytes())));
+        self.values().for_each(|value| part(Part::Bytes(value.as_bytes())));
     }
 
     #[inline]
     fn as_single(&self) -> Option<&[u8]> {
-        match self.0.as_slice() {
-            [only] => Some(only.as_bytes()),
-            _ => None,
-        }
+        if self.len() == 1 { self.value(0).map(str::as_bytes) } else { None }
     }
 }

@@ -9,11 +9,14 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::compiled::Kind;
-use super::decide::Answer;
+use super::decide::{Answer, Deciding, Mode};
+use super::hold::Scaled;
 use super::resolve::INLINE;
 use crate::decision::{CostError, Decision, Outcome};
 use crate::limit::Limit;
+use crate::policy::Request;
 use crate::store::memory::Named;
+use crate::time::Timestamp;
 
 /// The decision of a gate: one for the request, and each rule's own figures.
 #[must_use = "a ruling that is not looked at limits nothing"]
@@ -119,20 +122,39 @@ fn deciding<'a>(charges: impl Iterator<Item = &'a Ruled> + Clone) -> Option<&'a 
 }
 
 impl Ruling {
-    /// The answer under the policy it was found in.
-    pub(super) fn new(in_force: Guard<Arc<InForce>>, answer: Answer) -> Ruling {
-        let (allowed, reason) = answer.in_short();
-        let (mut list, mut charges, mut wrong) = (None, Charges::new(), None);
+    /// To be decided under a policy.
+    #[inline]
+    pub(super) fn open(in_force: Guard<Arc<InForce>>) -> Ruling {
+        let (charges, reason) = (Charges::new(), Reason::NoRule);
+        Ruling { in_force, allowed: true, reason, list: None, charges, wrong: None }
+    }
+
+    /// Decides `request`, where it lies: it is large. Until then, claims what it took.
+    #[inline]
+    pub(super) fn decide(
+        &mut self,
+        request: &Request<'_>,
+        mode: Mode,
+        until: Option<Timestamp>,
+    ) -> Vec<Scaled> {
+        let mut claims = Vec::new();
+        let deciding = Deciding { in_force: &self.in_force, mode, until };
+        let answer = deciding.decide(request, (&mut self.charges, &mut claims));
+        (self.allowed, self.reason) = answer.in_short(&self.charges);
         match answer {
-            Answer::Listed(kind) => list = Some(kind),
-            Answer::Wrong(error) => wrong = Some(Box::new(error)),
-            Answer::Limits { charges: decided, .. } => charges = decided,
+            Answer::Listed(kind) => self.list = Some(kind),
+            Answer::Wrong(error) => self.wrong = Some(Box::new(error)),
+            Answer::Limits { .. } => {}
         }
-        Ruling { in_force, allowed, reason, list, charges, wrong }
+        claims
     }
 
     fn deciding(&self) -> Option<&Ruled> {
         deciding(self.charges.iter().filter(|charge| !charge.shadow))
+    }
+
+    pub(super) fn in_force(&self) -> &InForce {
+        &self.in_force
     }
 
     pub(super) fn charges(&self) -> &[Ruled] {
@@ -225,17 +247,17 @@ impl Ruling {
 
 impl Answer {
     /// Whether to go ahead, and why.
-    fn in_short(&self) -> (bool, Reason) {
-        let (charges, was_blocked) = match self {
+    fn in_short(&self, charges: &[Ruled]) -> (bool, Reason) {
+        let was_blocked = match self {
             Answer::Listed(Kind::Deny(_)) => return (false, Reason::DenyList),
             Answer::Listed(_) => return (true, Reason::AllowList),
             Answer::Wrong(_) => return (false, Reason::Error),
-            Answer::Limits { charges, was_blocked } => (charges, *was_blocked),
+            Answer::Limits { was_blocked } => *was_blocked,
         };
         let (mut allowed, mut reason) = (true, Reason::NoRule);
         for charge in charges.iter().filter(|charge| !charge.shadow) {
             allowed &= charge.is_allowed();
-            if matches!(charge.decision.outcome(), Outcome::Invalid(_)) {
+            if charge.decision.is_invalid() {
                 return (false, Reason::Error);
             }
             reason = Reason::Limits;

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 pub type Client = BTreeMap<String, String>;
 
 /// What is different for one client. Of several that fit a request, the one that names the most
-/// attributes counts.
+/// attributes counts, and of as many the one whose attributes come first in the alphabet.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Override {

@@ -64,11 +64,16 @@ impl Blocks {
         count.load(Ordering::Relaxed) > 0
     }
 
-    /// For how long the key is still blocked.
-    pub(crate) fn remaining(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Duration> {
+    /// For how long a key of a rule that blocks, or does not, is still blocked; zero if it is not.
+    pub(crate) fn remaining(
+        &self,
+        fingerprint: Fingerprint,
+        rule_blocks: bool,
+        now: Timestamp,
+    ) -> Duration {
         let shard = lock(self.shard(fingerprint));
-        let until = shard.get(&fingerprint)?.until;
-        (now < until).then(|| until.since(now))
+        let blocked = shard.get(&fingerprint).filter(|blocked| blocked.counts(rule_blocks));
+        blocked.map_or(Duration::ZERO, |blocked| blocked.until.since(now))
     }
 
     /// Blocks a key that was denied, and says for how long; one that is blocked stays so.
@@ -184,6 +189,13 @@ impl Blocks {
 
     fn shard(&self, fingerprint: Fingerprint) -> &Mutex<IndexMap<Fingerprint, Blocked>> {
         &self.shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
+    }
+}
+
+impl Blocked {
+    /// Whether it keeps the key out of a rule that blocks, or no longer does.
+    pub(crate) fn counts(&self, rule_blocks: bool) -> bool {
+        rule_blocks || self.by_hand
     }
 }
 

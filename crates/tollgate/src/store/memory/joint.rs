@@ -53,7 +53,26 @@ struct Group<'g, 'a, C> {
 /// [`charge_all`] for the common case: a few known keys of one store, each in a shard of its own.
 /// Elsewhere it changes nothing and says false. It costs half of what the general way does.
 #[inline]
-pub(crate) fn charge_few<'a, C, const N: usize>(
+pub(crate) fn charge_few<'a, C>(
+    charges: &[C],
+    joint: fn(&C) -> &Joint<'a>,
+    turns: &mut [Turn],
+) -> bool {
+    if let Ok(one) = <&[C; 1]>::try_from(charges) {
+        charge_exactly(one, joint, turns)
+    } else if let Ok(two) = <&[C; 2]>::try_from(charges) {
+        charge_exactly(two, joint, turns)
+    } else if let Ok(three) = <&[C; 3]>::try_from(charges) {
+        charge_exactly(three, joint, turns)
+    } else if let Ok(four) = <&[C; 4]>::try_from(charges) {
+        charge_exactly(four, joint, turns)
+    } else {
+        false
+    }
+}
+
+#[inline]
+fn charge_exactly<'a, C, const N: usize>(
     charges: &[C; N],
     joint: fn(&C) -> &Joint<'a>,
     turns: &mut [Turn],
@@ -83,6 +102,7 @@ pub(crate) fn charge_few<'a, C, const N: usize>(
             return false;
         };
         let call = memory.call(joint.entry.named, now);
+        turns[number].now = now;
         shard.decide_into(&mut turns[number].decision, index, &call, joint.cost);
         allowed &= turns[number].decision.is_allowed();
         places[number] = index;
@@ -243,6 +263,19 @@ impl<'a> Joint<'a> {
     #[inline]
     pub(crate) fn is_same_key(&self, other: &Joint<'_>) -> bool {
         self.entry.fingerprint == other.entry.fingerprint && std::ptr::eq(self.memory, other.memory)
+    }
+
+    /// As of when what was taken at `now` counts: later where the key has seen a later time.
+    pub(crate) fn seen(&self, now: Timestamp) -> Timestamp {
+        let Entry { named, fingerprint, .. } = self.entry;
+        let shard = self.line.lock();
+        let seen = match shard.table.find(fingerprint.id) {
+            Ok(index) if shard.table.limit(index) == named.number => {
+                named.plan.seen(shard.state(index, named))
+            }
+            _ => 0,
+        };
+        now.max(Timestamp::from_nanos(seen))
     }
 
     /// Adds to the cost; a cost of zero stays an error beside others.

@@ -1,0 +1,237 @@
+//! Blocks: a key that was denied stays denied, longer each time if the rule says so.
+
+use std::time::Duration;
+
+use tollgate::{Block, Limit, ManualClock, MemoryStore, Numbers, Override, Policy, Reason, Rule};
+
+use super::{Gate, HOUR, MINUTE, SECOND, everybody, figure, gate, hourly, passed, per_user, user};
+
+fn login(block: impl Into<Block>) -> Policy {
+    let limit = Limit::sliding_log(2, MINUTE);
+    Policy::new().rule(Rule::new("login").key(["user"]).limit(limit).block(block))
+}
+
+fn escalating() -> Policy {
+    login(Block::of(10 * MINUTE).times(3, HOUR))
+}
+
+/// Uses up what a key has and is denied once more: for how long it is then blocked.
+fn offend(gate: &Gate, name: &str) -> Duration {
+    let denied = (0..4).map(|_| gate.check(&user(name))).find(|ruling| !ruling.is_allowed());
+    denied.and_then(|ruling| ruling.retry_after()).expect("the third is denied for now")
+}
+
+#[test]
+fn a_block_lasts_its_length_and_requests_do_not_prolong_it() {
+    let (gate, clock) = gate(login(15 * MINUTE));
+    assert_eq!(passed(&gate, &user("ana"), 2), 2);
+    let denied = gate.check(&user("ana"));
+    assert_eq!((denied.reason(), denied.remaining()), (Reason::Limits, 0));
+    assert_eq!(denied.retry_after(), Some(15 * MINUTE));
+    for minutes in 1..15 {
+        clock.advance(MINUTE);
+        let blocked = gate.check(&user("ana"));
+        assert_eq!((blocked.reason(), blocked.remaining()), (Reason::Block, 0));
+        assert_eq!(blocked.retry_after(), Some((15 - minutes) * MINUTE));
+        assert_eq!(blocked.reset_after(), (15 - minutes) * MINUTE);
+        assert_eq!(blocked.rules().next().unwrap().blocked(), blocked.retry_after());
+    }
+    clock.advance(MINUTE - Duration::from_nanos(1));
+    assert!(!gate.check(&user("ana")).is_allowed());
+    clock.advance(Duration::from_nanos(1));
+    assert!(gate.check(&user("ana")).is_allowed());
+    assert!(gate.check(&user("ben")).is_allowed(), "nobody else was blocked");
+}
+
+#[test]
+fn a_limit_that_makes_wait_longer_than_the_block_says_so() {
+    let rule = per_user(1).block(MINUTE);
+    let (gate, clock) = gate(Policy::new().rule(rule));
+    assert!(gate.check(&user("ana")).is_allowed());
+    assert_eq!(gate.check(&user("ana")).retry_after(), Some(HOUR));
+    clock.advance(MINUTE);
+    let denied = gate.check(&user("ana"));
+    assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limits, Some(HOUR - MINUTE)));
+}
+
+#[test]
+fn each_further_block_is_longer_up_to_the_longest() {
+    let (gate, clock) = gate(escalating());
+    for expected in [10 * MINUTE, 30 * MINUTE, HOUR, HOUR] {
+        assert_eq!(offend(&gate, "ana"), expected);
+        clock.advance(expected);
+    }
+}
+
+#[test]
+fn earlier_blocks_are_forgotten_after_the_longest_of_calm() {
+    let (gate, clock) = gate(escalating());
+    assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
+    clock.advance(10 * MINUTE + HOUR - Duration::from_nanos(1));
+    assert_eq!(offend(&gate, "ana"), 30 * MINUTE, "not yet");
+    clock.advance(30 * MINUTE + HOUR);
+    assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
+}
+
+#[test]
+fn a_reset_lifts_the_block_and_forgets_earlier_ones() {
+    let (gate, _) = gate(escalating());
+    let lifts: [fn(&Gate); 4] = [
+        |gate| assert!(gate.reset("login", &["ana"])),
+        |gate| assert!(gate.reset_rule("login")),
+        Gate::reset_all,
+        |gate| assert_eq!(gate.reset_request(&user("ana")), 1),
+    ];
+    for lift in lifts {
+        assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
+        lift(&gate);
+        assert!(gate.blocked().is_empty());
+        assert_eq!(passed(&gate, &user("ana"), 2), 2);
+        gate.reset("login", &["ana"]);
+    }
+}
+
+#[test]
+fn lifting_a_block_leaves_the_limit_as_it_stands() {
+    let (gate, clock) = gate(login(15 * MINUTE));
+    offend(&gate, "ana");
+    assert!(gate.unblock("login", &["ana"]));
+    assert!(!gate.unblock("login", &["ana"]), "there is none any more");
+    let ruling = gate.peek(&user("ana"));
+    assert_eq!((ruling.reason(), ruling.retry_after()), (Reason::Limits, Some(MINUTE)));
+    clock.advance(MINUTE);
+    assert!(gate.check(&user("ana")).is_allowed());
+    offend(&gate, "ben");
+    assert_eq!(gate.unblock_request(&user("ben")), 1);
+    assert_eq!(gate.unblock_request(&user("ben")), 0);
+}
+
+#[test]
+fn a_key_can_be_blocked_by_hand_under_a_rule_that_blocks_nobody() {
+    let (gate, clock) = gate(Policy::new().rule(per_user(5)).rule(everybody(9)));
+    assert!(gate.block("per-user", &["ana"], MINUTE));
+    let ruling = gate.check(&user("ana"));
+    assert_eq!((ruling.reason(), ruling.rule()), (Reason::Block, Some("per-user")));
+    assert_eq!((ruling.retry_after(), ruling.remaining()), (Some(MINUTE), 0));
+    assert_eq!(figure(&ruling, "everybody"), 9, "nothing was charged");
+    assert!(gate.check(&user("ben")).is_allowed());
+    clock.advance(MINUTE);
+    assert!(gate.check(&user("ana")).is_allowed());
+}
+
+#[test]
+fn a_client_without_limits_can_be_blocked_by_hand() {
+    let free = Override::new("user", "ana").numbers("per-user", Numbers::Unlimited);
+    let policy = Policy::new().rule(everybody(9)).rule(per_user(5)).with_override(free);
+    let (gate, clock) = gate(policy);
+    assert_eq!(gate.block_request(&user("ana"), MINUTE), 2);
+    assert!(gate.unblock("everybody", &[]));
+    let ruling = gate.check(&user("ana"));
+    assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Block));
+    assert_eq!((ruling.rule(), ruling.retry_after()), (Some("per-user"), Some(MINUTE)));
+    assert!(
+        ruling.rules().map(|of| of.rule()).eq(["everybody", "per-user"]),
+        "as the policy has them"
+    );
+    let own = ruling.rules().nth(1).unwrap();
+    assert_eq!((own.numbers(), own.remaining(), own.blocked()), (None, 0, Some(MINUTE)));
+    clock.advance(MINUTE);
+    assert_eq!(passed(&gate, &user("ana"), 20), 9);
+}
+
+#[test]
+fn what_cannot_be_blocked_says_so() {
+    let (gate, _) = gate(Policy::new().rule(per_user(1)));
+    assert!(!gate.block("no such rule", &["ana"], MINUTE));
+    assert!(!gate.block("per-user", &["ana", "ben"], MINUTE), "another number of values");
+    assert!(!gate.unblock("no such rule", &["ana"]));
+    assert_eq!(gate.block_request(&tollgate::Request::new(), MINUTE), 0);
+}
+
+#[test]
+fn a_peek_sees_a_block_and_never_makes_one() {
+    let (gate, _) = gate(login(15 * MINUTE));
+    assert_eq!(passed(&gate, &user("ana"), 2), 2);
+    assert_eq!(gate.peek(&user("ana")).retry_after(), Some(MINUTE));
+    assert!(gate.blocked().is_empty());
+    assert_eq!(gate.check(&user("ana")).retry_after(), Some(15 * MINUTE));
+    assert_eq!(gate.peek(&user("ana")).retry_after(), Some(15 * MINUTE));
+    assert_eq!(gate.status(&user("ana")).remaining(), 0);
+}
+
+#[test]
+fn a_shadow_rule_reports_its_block_and_denies_nobody() {
+    let rule = Rule::new("trial").key(["user"]).limit(hourly(1)).block(15 * MINUTE).shadow();
+    let (gate, clock) = gate(Policy::new().rule(rule));
+    assert_eq!(passed(&gate, &user("ana"), 5), 5);
+    let ruling = gate.check(&user("ana"));
+    assert_eq!((ruling.reason(), ruling.rule()), (Reason::NoRule, None));
+    assert_eq!(ruling.rules().next().unwrap().blocked(), Some(15 * MINUTE));
+    clock.advance(15 * MINUTE);
+    assert!(gate.block("trial", &["ana"], MINUTE));
+    assert!(gate.check(&user("ana")).is_allowed());
+}
+
+#[test]
+fn a_request_that_can_never_be_blocks_nobody() {
+    let (gate, _) = gate(login(15 * MINUTE));
+    assert!(gate.check(&user("ana").cost(3)).error().is_some());
+    assert!(gate.check(&user("ana").cost(0)).error().is_some());
+    assert!(gate.blocked().is_empty());
+}
+
+#[test]
+fn a_denial_of_another_rule_blocks_only_there() {
+    let policy = escalating().rule(everybody(1));
+    let (gate, _) = gate(policy);
+    assert_eq!(passed(&gate, &user("ana"), 9), 1);
+    assert!(gate.blocked().is_empty(), "login itself had one left");
+}
+
+#[test]
+fn a_rule_that_no_longer_blocks_keeps_only_what_was_blocked_by_hand() {
+    let (gate, clock) = gate(login(15 * MINUTE));
+    offend(&gate, "ana");
+    clock.advance(MINUTE);
+    gate.replace(Policy::new().rule(Rule::new("login").key(["user"]).limit(hourly(99)))).unwrap();
+    assert!(gate.peek(&user("ana")).is_allowed());
+    assert!(gate.blocked().is_empty());
+    assert!(gate.block("login", &["ben"], MINUTE));
+    assert!(gate.peek(&user("ana")).is_allowed(), "whoever else is blocked");
+    assert_eq!(gate.blocked().len(), 1);
+}
+
+#[test]
+fn the_list_of_blocked_keys_says_who_where_and_for_how_long() {
+    let (gate, clock) = gate(login(15 * MINUTE));
+    offend(&gate, "ana");
+    clock.advance(MINUTE);
+    let blocked = gate.blocked();
+    let [(rule, key, length)] = &blocked[..] else { panic!("{blocked:?}") };
+    assert_eq!((rule.as_str(), key.to_string().as_str(), *length), ("login", "ana", 14 * MINUTE));
+    clock.advance(14 * MINUTE);
+    assert!(gate.blocked().is_empty());
+}
+
+#[test]
+fn no_traffic_makes_more_blocks_than_the_store_may_hold_keys() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().clock(clock.clone()).max_keys(160).build().unwrap();
+    let gate = Gate::on(store, escalating()).unwrap();
+    for number in 0..2000 {
+        let name = format!("user-{number}");
+        offend(&gate, &name);
+        clock.advance(SECOND / 1000);
+        assert!(gate.peek(&user(&name)).retry_after() > Some(MINUTE), "the last one is blocked");
+    }
+    assert!((100..=160).contains(&gate.blocked().len()), "{}", gate.blocked().len());
+}
+
+#[test]
+fn a_block_beyond_the_end_of_time_blocks_until_then() {
+    let (gate, _) = gate(Policy::new().rule(per_user(1)));
+    assert!(gate.block("per-user", &["ana"], Duration::MAX));
+    assert!(!gate.check(&user("ana")).is_allowed());
+    assert!(gate.block("per-user", &["ana"], Duration::ZERO));
+    assert!(gate.check(&user("ana")).is_allowed());
+}
