@@ -7,13 +7,12 @@ use smallvec::SmallVec;
 use crate::decision::{Decision, Outcome};
 use crate::key::Key;
 use crate::limiter::Limiter;
-use crate::store::memory::{Entry, INLINE, Joint, Turn, charge_all, charge_few};
+use crate::store::memory::{Charged, Entry, INLINE, Joint, Turn, charge_all};
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
 #[derive(Clone, Copy)]
 #[must_use = "a charge is taken by check_all"]
 pub struct Charge<'a> {
-    limiter: &'a Limiter,
     joint: Joint<'a>,
 }
 
@@ -22,7 +21,7 @@ impl<'a> Charge<'a> {
     pub(crate) fn new(limiter: &'a Limiter, key: &'a impl Key) -> Charge<'a> {
         let (named, fingerprint) = (limiter.named(), limiter.fingerprint(key));
         let entry = Entry { named, fingerprint, key };
-        Charge { limiter, joint: Joint::new(limiter.memory(), entry) }
+        Charge { joint: Joint::new(limiter.memory(), entry) }
     }
 
     #[inline]
@@ -41,7 +40,7 @@ impl<'a> Charge<'a> {
 impl fmt::Debug for Charge<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Charge")
-            .field("limiter", &self.limiter.name())
+            .field("limiter", &self.joint.entry.named.limiter)
             .field("key", &self.joint.entry.key.name())
             .field("cost", &self.joint.cost)
             .finish()
@@ -62,28 +61,11 @@ impl fmt::Debug for Charge<'_> {
 /// assert!(per_user.status("ben").is_new(), "the denied request charged ben nothing");
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
+#[inline]
 pub fn check_all<'a>(charges: &[Charge<'a>]) -> Decisions<'a> {
-    let mut decisions = Decisions { limiters: SmallVec::new(), turns: SmallVec::new() };
-    for charge in charges {
-        decisions.limiters.push(charge.limiter);
-        decisions.turns.push(Turn::OPEN);
-    }
-    if !charge_few(charges, Charge::joint, &mut decisions.turns) {
-        check_any(charges, &mut decisions);
-    }
+    let mut decisions = Decisions { turns: SmallVec::new(), charged: Charged::None };
+    decisions.decide(charges);
     decisions
-}
-
-#[cold]
-fn check_any<'a>(charges: &[Charge<'a>], decisions: &mut Decisions<'a>) {
-    let is_again = |(number, charge): (usize, &Charge<'_>)| {
-        charges[..number].iter().any(|other| other.joint.is_same_key(&charge.joint))
-    };
-    if charges.iter().enumerate().any(is_again) {
-        *decisions = check_all(&merged(charges));
-    } else {
-        charge_all(charges, Charge::joint, &mut decisions.turns);
-    }
 }
 
 /// The charges, those of one limiter and key added up.
@@ -100,22 +82,32 @@ fn merged<'a>(charges: &[Charge<'a>]) -> Vec<Charge<'a>> {
 }
 
 /// The answer to [`check_all`]: one for the request, and each limit's own figures.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decisions<'a> {
-    limiters: SmallVec<[&'a Limiter; INLINE]>,
-    turns: SmallVec<[Turn; INLINE]>,
+    turns: SmallVec<[Turn<'a>; INLINE]>,
+    charged: Charged,
 }
 
 impl<'a> Decisions<'a> {
+    /// In place: what is returned by value through calls is copied as often.
+    fn decide(&mut self, charges: &[Charge<'a>]) {
+        self.charged = charge_all(charges, Charge::joint, &mut self.turns);
+        if self.charged == Charged::Repeated {
+            self.turns.clear();
+            self.decide(&merged(charges));
+        }
+    }
+
     /// Whether to go ahead: every charge was taken.
+    #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.turns.iter().all(|turn| turn.decision.is_allowed())
+        self.charged == Charged::All
     }
 
     /// Which limiter decided, and how: where denied, the one with the longest wait; where allowed,
     /// the one with the smallest share remaining. `None` where there was no charge.
-    pub fn deciding(&self) -> Option<(&'a str, &Decision)> {
+    pub fn deciding(&self) -> Option<(&'a str, Decision)> {
         let is_invalid = |decision: &Decision| matches!(decision.outcome(), Outcome::Invalid(_));
         let invalid = self.iter().find(|(_, decision)| is_invalid(decision));
         let slowest = || {
@@ -133,10 +125,13 @@ impl<'a> Decisions<'a> {
     }
 
     /// Each limiter's name and what it says by itself; nothing was taken unless all allow it.
-    pub fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = (&'a str, &Decision)> + DoubleEndedIterator {
-        let decisions = self.turns.iter().map(|turn| &turn.decision);
-        self.limiters.iter().map(|limiter| limiter.name()).zip(decisions)
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a str, Decision)> + DoubleEndedIterator {
+        self.turns.iter().map(|turn| (&*turn.named.limiter, turn.decision(self.charged)))
+    }
+}
+
+impl fmt::Debug for Decisions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }

@@ -1,6 +1,5 @@
-//! The locks and atomics everything uses: parking_lot's, which spin a little before they sleep and
-//! so keep the tail of a hot key short, or loom's when it explores every interleaving
-//! (`RUSTFLAGS="--cfg loom"`).
+//! The locks and atomics everything uses: parking_lot's and the standard library's, or loom's when
+//! it explores every interleaving (`RUSTFLAGS="--cfg loom"`).
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,29 +12,37 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
+/// How often a thread looks at a lock before it goes to sleep: some microseconds in all. Locks are
+/// held for nanoseconds, and for microseconds only while a table grows.
+#[cfg(not(loom))]
+const LOOKS: u32 = 128;
+
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Some(guard) => guard,
-        None => lock_when_free(mutex),
-    }
+    lock_or_wait(mutex).0
 }
 
-/// How often a thread tries a lock before it goes to sleep, and how long it pauses in between: some
-/// microseconds in all. Locks are held for nanoseconds, and for microseconds only while a table
-/// grows; a thread that asks more often slows down the one that holds the lock.
+/// Locks, and says whether somebody else had it first.
 #[cfg(not(loom))]
-const TRIES: u32 = 32;
-#[cfg(not(loom))]
-const PAUSES: u32 = 4;
+#[inline]
+pub(crate) fn lock_or_wait<T>(mutex: &Mutex<T>) -> (MutexGuard<'_, T>, bool) {
+    match mutex.try_lock() {
+        Some(guard) => (guard, false),
+        None => (lock_when_free(mutex), true),
+    }
+}
 
 #[cfg(not(loom))]
 #[cold]
 fn lock_when_free<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for _ in 0..TRIES {
-        (0..PAUSES).for_each(|_| std::hint::spin_loop());
-        if let Some(guard) = mutex.try_lock() {
+    for _ in 0..LOOKS {
+        // One pause: with more, a thread misses its turn more often and the tail grows.
+        std::hint::spin_loop();
+        // To look leaves the lock's line where it is; to try would take it from its holder.
+        if !mutex.is_locked()
+            && let Some(guard) = mutex.try_lock()
+        {
             return guard;
         }
     }
@@ -55,6 +62,14 @@ pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 #[cfg(loom)]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a model that panics has failed already")
+}
+
+#[cfg(loom)]
+pub(crate) fn lock_or_wait<T>(mutex: &Mutex<T>) -> (MutexGuard<'_, T>, bool) {
+    match mutex.try_lock() {
+        Ok(guard) => (guard, false),
+        Err(_) => (lock(mutex), true),
+    }
 }
 
 #[cfg(loom)]

@@ -102,7 +102,7 @@ impl Play {
         let decisions = check_all(&charges);
         let deciding = decisions.deciding();
         let figure = |of: fn(&Decision) -> Duration| {
-            deciding.map_or(Duration::ZERO, |(_, decision)| of(decision))
+            deciding.map_or(Duration::ZERO, |(_, decision)| of(&decision))
         };
         let name = deciding.map_or("", |(name, _)| name);
         let is_deciding = |limiter: &Limiter| limiter.name() == name;

@@ -6,7 +6,7 @@
 //!
 //! Words: the moment of the last take, and the parts owed then (low and high half).
 
-use super::Words;
+use super::{Packed, Words};
 use crate::decision::BucketFigures;
 
 /// A checked bucket.
@@ -20,6 +20,16 @@ pub(crate) struct Bucket {
     capacity: u64,
     /// Whether admitted units leave one by one.
     shapes: bool,
+}
+
+/// A charge of a packed state, decided: the same numbers as `decide` and `take` have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) allowed: bool,
+    /// Parts owed before the charge.
+    before: u64,
+    /// The state after it, should it be taken.
+    pub(crate) after: Packed,
 }
 
 /// A bucket packs if its full debt fits 64 bits with room for debts of at least three times that.
@@ -66,6 +76,32 @@ impl Bucket {
     pub(crate) fn take(&self, state: &mut Words, now: u64, cost: u64) {
         let owed = self.owed(*state, now).saturating_add(self.parts(cost));
         *state = words(state[0].max(now), owed);
+    }
+
+    /// [`decide`](Self::decide) and [`take`](Self::take) of a bucket that packs: all that can be
+    /// allowed fits 64 bits, and what does not is cut to a number that is never allowed.
+    #[inline(always)]
+    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, cost: u64) -> Step {
+        let paid = now.saturating_sub(at).saturating_mul(self.parts_per_nano);
+        let before = owed.saturating_sub(paid);
+        let after = before.saturating_add(cost.saturating_mul(self.parts_per_unit));
+        let room = self.capacity.saturating_mul(self.parts_per_unit);
+        Step { allowed: after <= room, before, after: [at.max(now), after] }
+    }
+
+    /// The figures that go with a step.
+    #[inline(always)]
+    pub(crate) fn figures(&self, step: &Step, at: u64, now: u64, cost: u64) -> BucketFigures {
+        BucketFigures {
+            allowed: step.allowed,
+            shapes: self.shapes,
+            owed: u128::from(if step.allowed { step.after[1] } else { step.before }),
+            cost,
+            capacity: self.capacity,
+            parts_per_nano: self.parts_per_nano,
+            parts_per_unit: self.parts_per_unit,
+            behind: at.saturating_sub(now),
+        }
     }
 
     pub(super) fn give_back(&self, state: &mut Words, now: u64, units: u64) {

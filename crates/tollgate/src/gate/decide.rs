@@ -17,7 +17,7 @@ use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held};
 use crate::store::memory::{
-    Culprit, Entry, Joint, Memory, Named, Turn, charge_all, charge_few, look_all,
+    Charged, Culprit, Entry, Joint, Memory, Named, Turn, charge_all, look_all,
 };
 use crate::time::Timestamp;
 
@@ -174,16 +174,14 @@ impl Deciding<'_> {
             charges.iter_mut().zip(looked).for_each(|(charge, looked)| charge.decision = looked);
             return None;
         }
-        let mut turns: SmallVec<[Turn; INLINE]> = SmallVec::from_elem(Turn::OPEN, pending.len());
-        if !charge_few(pending, Pending::joint, &mut turns) {
-            charge_all(pending, Pending::joint, &mut turns);
-        }
+        let mut turns = SmallVec::new();
+        let charged = charge_all(pending, Pending::joint, &mut turns);
+        debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
         for (charge, turn) in charges.iter_mut().zip(&turns) {
-            charge.decision = turn.decision;
+            charge.decision = turn.decision(charged);
         }
         // All are of one store, and so of one instant.
-        let all = charges.iter().all(Ruled::is_allowed);
-        turns.first().filter(|_| all).map(Turn::now)
+        turns.first().filter(|_| charged == Charged::All).map(Turn::now)
     }
 
     /// Blocks the keys of rules that have just denied and say so.

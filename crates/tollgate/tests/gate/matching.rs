@@ -61,7 +61,7 @@ fn condition() -> impl Strategy<Value = Condition> {
     let network = prop::sample::select(&NETWORKS[..])
         .prop_map(|net| net.parse::<IpNet>().expect("a network"));
     let glob = prop::sample::select(&GLOBS[..]).prop_map(Glob::new);
-    prop_oneof![
+    let plain = prop_oneof![
         4 => value().prop_map(Condition::Is),
         2 => some(value()).prop_map(Condition::OneOf),
         3 => some(value()).prop_map(Condition::Prefix),
@@ -69,7 +69,9 @@ fn condition() -> impl Strategy<Value = Condition> {
         2 => some(network).prop_map(Condition::Cidr),
         1 => Just(Condition::Present),
         1 => Just(Condition::Absent),
-    ]
+    ];
+    (plain, prop::bool::weighted(0.2))
+        .prop_map(|(plain, negated)| if negated { !plain } else { plain })
 }
 
 fn conditions(least: usize) -> impl Strategy<Value = Vec<(String, Condition)>> {

@@ -127,6 +127,26 @@ fn two_limits_in_two_shards_never_wait_for_each_other_in_a_circle() {
     }
 }
 
+/// Known buckets are decided on a path of their own.
+#[test]
+fn two_known_buckets_in_opposite_orders_are_taken_all_or_nothing() {
+    for (max_keys, key) in [(ONE_SHARD, "ana"), (TWO_SHARDS, "ben"), (TWO_SHARDS, "eva")] {
+        explore(move || {
+            let store = store(max_keys);
+            let user = store.limiter("user", Limit::per_hour(3)).unwrap();
+            let ip = store.limiter("ip", Limit::per_hour(2)).unwrap();
+            assert!(check_all(&[user.charge(&key), ip.charge(&key)]).is_allowed());
+            let (other_user, other_ip) = (user.clone(), ip.clone());
+            let (a, b) = both(
+                move || check_all(&[other_user.charge(&key), other_ip.charge(&key)]).is_allowed(),
+                || check_all(&[ip.charge(&key), user.charge(&key)]).is_allowed(),
+            );
+            assert!(a != b, "one of two fits");
+            assert_eq!((user.status(key).used(), ip.status(key).used()), (2, 2));
+        });
+    }
+}
+
 #[test]
 fn a_denied_limit_is_never_seen_charging_the_others() {
     explore(|| {

@@ -94,7 +94,7 @@ impl Memory {
             let Some((loss, place, id)) = least else {
                 return false;
             };
-            if self.shards[place].lock().remove(id, call.registry) {
+            if self.shards.lock(place).remove(id, call.registry) {
                 self.evicted.fetch_add(u64::from(loss.reset_after > 0), Ordering::Relaxed);
                 return true;
             }
@@ -110,7 +110,7 @@ impl Memory {
         let reclaimed: usize = [self.shard_of(fingerprint), turn]
             .into_iter()
             .map(|index| {
-                let mut shard = self.shards[index].lock();
+                let mut shard = self.shards.lock(index);
                 let worthless: Vec<u64> = call.registry.with(|limits| {
                     let sample = shard.table.sample(fingerprint.id, 4 * EVICTION_SAMPLE);
                     let worthless = sample.filter(|index| {
@@ -140,7 +140,7 @@ impl Memory {
         let first = self.shard_of(fingerprint);
         let mut seen = 0;
         for place in (first..self.shards.len()).chain(0..first) {
-            let shard = self.shards[place].lock();
+            let shard = self.shards.lock(place);
             self.registry.with(|limits| {
                 for index in shard.table.sample(fingerprint.id, 2 * EVICTION_SAMPLE) {
                     if let Some(named) = limits.get(shard.table.limit(index)) {

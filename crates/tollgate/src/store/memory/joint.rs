@@ -2,14 +2,17 @@
 //! locked; once the last is, all or nothing is taken on the way back.
 //!
 //! No lock is released before all are held, so that no other request can see some of the charges
-//! taken and others not.
+//! taken and others not. What is kept of a charge is the state it met: its decision follows from
+//! that and is worked out when somebody asks, which most callers do not.
 
 use smallvec::SmallVec;
 
 use super::evict::Room;
-use super::line::{Line, Locked};
+use super::few::{Few, charge_few};
+use super::line::Locked;
+use super::met::Met;
 use super::shard::{Call, Reclaim};
-use super::{Entry, Memory};
+use super::{Entry, Memory, Named};
 use crate::decision::Decision;
 use crate::time::Timestamp;
 
@@ -19,19 +22,30 @@ pub(crate) const INLINE: usize = 4;
 /// One charge of several.
 #[derive(Clone, Copy)]
 pub(crate) struct Joint<'a> {
-    memory: &'a Memory,
-    line: &'a Line,
+    pub(super) memory: &'a Memory,
+    pub(super) shard: usize,
+    /// Where its lock is.
+    pub(super) address: usize,
     pub(crate) entry: Entry<'a>,
     pub(crate) cost: u64,
 }
 
-/// What becomes of a charge.
+/// What became of a charge: enough to tell its decision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) decision: Decision,
+pub(crate) struct Turn<'a> {
+    pub(crate) named: &'a Named,
+    cost: u64,
     now: Timestamp,
-    /// For a new key in a store that was full: what was found out.
-    room: Option<Room>,
+    met: Met,
+}
+
+/// What came of charging all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charged {
+    All,
+    None,
+    /// Nothing was decided, since two of the charges are of one key.
+    Repeated,
 }
 
 /// What came of locking and deciding some of the charges, from best to worst.
@@ -47,206 +61,207 @@ enum Verdict {
 struct Group<'g, 'a, C> {
     charges: &'g [C],
     joint: fn(&C) -> &Joint<'a>,
-    turns: &'g mut [Turn],
+    turns: &'g mut [Turn<'a>],
+    /// Of the new keys by number: what was found out about places for them. Empty before the
+    /// first new key.
+    rooms: SmallVec<[Option<Room>; INLINE]>,
 }
 
-/// [`charge_all`] for the common case: a few known keys of one store, each in a shard of its own.
-/// Elsewhere it changes nothing and says false. It costs half of what the general way does.
+/// Decides all charges and takes all or none; adds their turns, in the same order.
 #[inline]
-pub(crate) fn charge_few<'a, C>(
+pub(crate) fn charge_all<'a, C>(
     charges: &[C],
     joint: fn(&C) -> &Joint<'a>,
-    turns: &mut [Turn],
-) -> bool {
-    if let Ok(one) = <&[C; 1]>::try_from(charges) {
-        charge_exactly(one, joint, turns)
-    } else if let Ok(two) = <&[C; 2]>::try_from(charges) {
-        charge_exactly(two, joint, turns)
-    } else if let Ok(three) = <&[C; 3]>::try_from(charges) {
-        charge_exactly(three, joint, turns)
-    } else if let Ok(four) = <&[C; 4]>::try_from(charges) {
-        charge_exactly(four, joint, turns)
-    } else {
-        false
-    }
+    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+) -> Charged {
+    let known = match charges {
+        [a] => charge_known(&[joint(a)], turns),
+        [a, b] => charge_known(&[joint(a), joint(b)], turns),
+        [a, b, c] => charge_known(&[joint(a), joint(b), joint(c)], turns),
+        _ => None,
+    };
+    known.unwrap_or_else(|| {
+        turns.extend(charges.iter().map(|charge| Turn::new(joint(charge))));
+        charge_any(charges, joint, turns)
+    })
 }
 
-#[inline]
-fn charge_exactly<'a, C, const N: usize>(
-    charges: &[C; N],
+/// Decides all charges and takes all or none, if they are of the common kind; adds their turns.
+#[inline(always)]
+fn charge_known<'a, const N: usize>(
+    joints: &[&Joint<'a>; N],
+    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+) -> Option<Charged> {
+    let Few { allowed, now, words } = charge_few(joints)?;
+    for (joint, [at, owed]) in joints.iter().zip(words) {
+        turns.push(Turn { now, met: Met::state([at, owed, 0]), ..Turn::new(joint) });
+    }
+    Some(if allowed { Charged::All } else { Charged::None })
+}
+
+/// Decides all charges and takes all or none, of whatever kind. `turns` are theirs, in the same
+/// order.
+#[cold]
+fn charge_any<'a, C>(
+    charges: &[C],
     joint: fn(&C) -> &Joint<'a>,
-    turns: &mut [Turn],
-) -> bool {
-    let joints: [&Joint<'a>; N] = std::array::from_fn(|number| joint(&charges[number]));
-    let memory = joints[0].memory;
-    if joints.iter().any(|joint| !std::ptr::eq(joint.memory, memory)) || turns.len() != N {
-        return false;
+    turns: &mut [Turn<'a>],
+) -> Charged {
+    let mut group = Group { charges, joint, turns, rooms: SmallVec::new() };
+    let order = group.lock_order();
+    let is_again = |pair: &[usize]| group.joint(pair[0]).rank() == group.joint(pair[1]).rank();
+    if order.windows(2).any(is_again) {
+        return Charged::Repeated;
     }
-    let now = memory.now();
-    let mut order: [usize; N] = std::array::from_fn(|number| number);
-    order.sort_unstable_by_key(|number| std::ptr::from_ref(joints[*number].line).addr());
-    if order.windows(2).any(|pair| std::ptr::eq(joints[pair[0]].line, joints[pair[1]].line)) {
-        return false;
-    }
-    let mut shards: [Option<Locked<'a>>; N] = [const { None }; N];
-    for number in order {
-        shards[number] = Some(joints[number].line.lock());
-    }
-    let mut places = [0; N];
-    let mut allowed = true;
-    for number in 0..N {
-        let (Some(shard), joint) = (&shards[number], joints[number]) else {
-            return false;
-        };
-        let Ok(index) = shard.table.find(joint.entry.fingerprint.id) else {
-            return false;
-        };
-        let call = memory.call(joint.entry.named, now);
-        turns[number].now = now;
-        shard.decide_into(&mut turns[number].decision, index, &call, joint.cost);
-        allowed &= turns[number].decision.is_allowed();
-        places[number] = index;
-    }
-    for number in 0..N {
-        let (Some(shard), joint) = (&mut shards[number], joints[number]) else {
-            return false;
-        };
-        let call = memory.call(joint.entry.named, now);
-        if allowed {
-            shard.take(places[number], &call, joint.cost);
-        } else {
-            turns[number].untake(joint, shard, Some(places[number]), &call);
+    group.read_time();
+    loop {
+        match group.charge(&order, None, Verdict::AllAllowed) {
+            Verdict::AllAllowed => return Charged::All,
+            Verdict::SomeDenied => return Charged::None,
+            Verdict::Full => group.make_room(),
         }
     }
-    true
-}
-
-/// Decides all charges, no two of the same key, and takes all or none.
-#[inline]
-pub(crate) fn charge_all<'a, C>(charges: &[C], joint: fn(&C) -> &Joint<'a>, turns: &mut [Turn]) {
-    let mut group = Group { charges, joint, turns };
-    group.read_time();
-    let order = group.lock_order();
-    while group.lock_next(&order, Verdict::AllAllowed) == Verdict::Full {
-        group.make_room();
-    }
-}
-
-/// Decides all charges, no two of the same key, as they stand at one instant, and takes none.
-pub(crate) fn look_all<'a, C>(
-    charges: &[C],
-    joint: fn(&C) -> &Joint<'a>,
-) -> SmallVec<[Decision; INLINE]> {
-    let times: SmallVec<[Timestamp; INLINE]> =
-        charges.iter().map(|charge| joint(charge).memory.now()).collect();
-    let mut lines: SmallVec<[&Line; INLINE]> =
-        charges.iter().map(|charge| joint(charge).line).collect();
-    lines.sort_unstable_by_key(|line| std::ptr::from_ref(*line).addr());
-    lines.dedup_by_key(|line| std::ptr::from_ref(*line).addr());
-    let shards: SmallVec<[Locked<'_>; INLINE]> = lines.iter().map(|line| line.lock()).collect();
-    let look = |(charge, now): (&C, Timestamp)| {
-        let Joint { memory, line, entry, cost } = *joint(charge);
-        let place = lines.iter().position(|other| std::ptr::eq(*other, line));
-        let shard = place.map(|place| &shards[place])?;
-        Some(Memory::peek_in(shard, &memory.call(entry.named, now), entry.fingerprint, cost))
-    };
-    let looked = charges.iter().zip(times).map(look);
-    looked.map(|decision| decision.unwrap_or(Decision::UNDECIDED)).collect()
 }
 
 impl<'a, C> Group<'_, 'a, C> {
-    #[inline]
+    #[inline(always)]
     fn joint(&self, number: usize) -> &Joint<'a> {
         (self.joint)(&self.charges[number])
     }
 
-    /// One instant for all charges of a store, read before anything is locked: what times out by
-    /// then gives back, which locks.
-    #[inline]
-    fn read_time(&mut self) {
-        for number in 0..self.turns.len() {
-            let memory = self.joint(number).memory;
-            let same = (0..number).find(|other| std::ptr::eq(self.joint(*other).memory, memory));
-            self.turns[number].now =
-                same.map_or_else(|| memory.now(), |other| self.turns[other].now);
-        }
-    }
-
-    /// Lowest line first, so that two requests never wait for each other in a circle. By
-    /// insertion: charges are few.
-    #[inline]
+    /// Lowest lock first, so that two requests never wait for each other in a circle; of one lock,
+    /// by key, so that a key charged twice stands beside itself. By exchange: charges are few.
+    #[inline(always)]
     fn lock_order(&self) -> SmallVec<[usize; INLINE]> {
-        let mut order: SmallVec<[usize; INLINE]> = SmallVec::new();
-        for number in 0..self.charges.len() {
-            let line = std::ptr::from_ref(self.joint(number).line);
-            let is_higher = |other: &usize| std::ptr::from_ref(self.joint(*other).line) > line;
-            let place = order.iter().position(is_higher).unwrap_or(order.len());
-            order.insert(place, number);
+        let mut order: SmallVec<[usize; INLINE]> = (0..self.charges.len()).collect();
+        for last in (1..order.len()).rev() {
+            for at in 0..last {
+                if self.joint(order[at]).rank() > self.joint(order[at + 1]).rank() {
+                    order.swap(at, at + 1);
+                }
+            }
         }
         order
     }
 
-    /// Locks the shard of the first charge and goes on with it; `so_far` is of those before it.
-    fn lock_next(&mut self, order: &[usize], so_far: Verdict) -> Verdict {
-        let Some(first) = order.first() else {
-            return so_far;
-        };
-        let mut shard = self.joint(*first).line.lock();
-        self.decide_and_take(order, &mut shard, so_far)
+    /// One instant for all charges of a store, read before anything is locked: what times out by
+    /// then gives back, which locks.
+    #[inline(always)]
+    fn read_time(&mut self) {
+        for number in 0..self.turns.len() {
+            let memory = self.joint(number).memory;
+            let is_same = |other: &usize| std::ptr::eq(self.joint(*other).memory, memory);
+            self.turns[number].now = match (0..number).find(is_same) {
+                Some(other) => self.turns[other].now,
+                None => memory.now(),
+            };
+        }
     }
 
-    /// Decides the first charge, whose shard is locked, then all after it; takes it if all allow it.
-    fn decide_and_take(
+    /// Locks the shard of the first charge, unless it is `held` already, and decides; then goes on
+    /// with those after it, and takes the first if all allow it. `so_far` is of those before.
+    fn charge(
         &mut self,
         order: &[usize],
-        shard: &mut Locked<'_>,
+        held: Option<&mut Locked<'a>>,
         so_far: Verdict,
     ) -> Verdict {
         let Some((&number, rest)) = order.split_first() else {
             return so_far;
         };
-        let joint = *self.joint(number);
-        let turn = &mut self.turns[number];
-        let call = joint.memory.call(joint.entry.named, turn.now);
-        let found = shard.table.find(joint.entry.fingerprint.id);
-        let mut verdict = match found {
-            Ok(index) => {
-                shard.decide_into(&mut turn.decision, index, &call, joint.cost);
-                Verdict::AllAllowed
+        let Joint { memory, shard, address, entry, cost, .. } = *self.joint(number);
+        let mut own;
+        let shard = match held {
+            Some(held) => held,
+            None => {
+                own = memory.shards.lock(shard);
+                &mut own
             }
-            Err(_) => joint.decide_new(turn, &call),
         };
-        let allowed = turn.decision.is_allowed();
-        if !allowed {
-            verdict = Verdict::SomeDenied;
-        }
-        let claimed = matches!(turn.room, Some(Room::Claimed));
-        let so_far = so_far.max(verdict);
-        let shares_shard =
-            rest.first().is_some_and(|next| std::ptr::eq(self.joint(*next).line, joint.line));
-        let verdict = if shares_shard {
-            self.decide_and_take(rest, shard, so_far)
-        } else {
-            self.lock_next(rest, so_far)
+        let call = memory.call(entry.named, self.turns[number].now);
+        let found = shard.table.find(entry.fingerprint.id);
+        let (verdict, after) = match found {
+            Ok(index) => {
+                let (allowed, after) = shard.meet(&mut self.turns[number].met, index, &call, cost);
+                (if allowed { Verdict::AllAllowed } else { Verdict::SomeDenied }, after)
+            }
+            Err(_) => (self.decide_new(number, &call), None),
         };
-        match verdict {
-            Verdict::AllAllowed => joint.take(shard, found.ok(), &call, claimed),
-            Verdict::SomeDenied => self.turns[number].untake(&joint, shard, found.ok(), &call),
-            // What was claimed stays so until the next round.
-            Verdict::Full => {}
+        let held = match rest.first() {
+            Some(next) if self.joint(*next).address == address => Some(&mut *shard),
+            _ => None,
+        };
+        let verdict = self.charge(rest, held, so_far.max(verdict));
+        match (verdict, found, after) {
+            // A key added since to the same shard may have moved this one.
+            (Verdict::AllAllowed, Ok(index), Some(after))
+                if shard.table.is_at(index, entry.fingerprint.id) =>
+            {
+                *shard.table.words_mut(index) = after;
+            }
+            _ => self.finish(number, shard, verdict),
         }
         verdict
+    }
+
+    /// What is left to do for a charge where it is not simply taken.
+    #[inline(never)]
+    fn finish(&mut self, number: usize, shard: &mut Locked<'a>, verdict: Verdict) {
+        let Joint { memory, entry, cost, .. } = *self.joint(number);
+        let call = memory.call(entry.named, self.turns[number].now);
+        let claimed = matches!(self.rooms.get(number), Some(Some(Room::Claimed)));
+        let index = shard.table.find(entry.fingerprint.id).ok();
+        match (verdict, index) {
+            (Verdict::AllAllowed, Some(index)) => {
+                shard.take(index, &call, cost);
+                // Claimed for a key that somebody else has brought meanwhile.
+                memory.release(usize::from(claimed));
+            }
+            (Verdict::AllAllowed, None) if claimed => {
+                let key = memory.new_key(&entry, &call, cost);
+                // Nothing is reclaimed meanwhile: it might be a key that is charged next.
+                shard.insert(key, &call, Reclaim::Nothing);
+            }
+            // What its own limit allows and another kept from being taken is shown as it stands,
+            // and a place that was claimed is free again.
+            (Verdict::SomeDenied, index) => {
+                let turn = &mut self.turns[number];
+                turn.met = shard.stands(index, &call, turn.met);
+                memory.release(usize::from(claimed));
+            }
+            // A new key that is not counted; or what was claimed stays so until the next round.
+            (Verdict::AllAllowed, None) | (Verdict::Full, _) => {}
+        }
+    }
+
+    /// Decides for a key that is not in the table, and claims a place if it is allowed.
+    #[inline(never)]
+    fn decide_new(&mut self, number: usize, call: &Call<'_>) -> Verdict {
+        let Joint { memory, cost, .. } = *self.joint(number);
+        self.rooms.resize(self.charges.len(), None);
+        let (room, met) = (&mut self.rooms[number], &mut self.turns[number].met);
+        if let Some(Room::Denied { retry_after }) = room {
+            *met = Met::figures(&call.named.plan.full(*retry_after, cost));
+            return Verdict::SomeDenied;
+        }
+        if !met.set(call, call.named.plan.fresh().as_ref(), cost) {
+            return Verdict::SomeDenied;
+        }
+        let room = room.get_or_insert_with(|| match memory.claim() {
+            true => Room::Claimed,
+            false => Room::Full,
+        });
+        if matches!(room, Room::Full) { Verdict::Full } else { Verdict::AllAllowed }
     }
 
     /// Makes room for a key that found none; everything is decided again after it.
     #[cold]
     fn make_room(&mut self) {
-        let full = |turn: &Turn| matches!(turn.room, Some(Room::Full));
-        if let Some(number) = self.turns.iter().position(full) {
-            let joint = *self.joint(number);
-            let call = joint.memory.call(joint.entry.named, self.turns[number].now);
-            let room = joint.memory.room(joint.entry.fingerprint, &call);
-            self.turns[number].room = Some(room);
+        let full = |room: &Option<Room>| matches!(room, Some(Room::Full));
+        if let Some(number) = self.rooms.iter().position(full) {
+            let Joint { memory, entry, .. } = *self.joint(number);
+            let call = memory.call(entry.named, self.turns[number].now);
+            self.rooms[number] = Some(memory.room(entry.fingerprint, &call));
         }
     }
 }
@@ -254,21 +269,26 @@ impl<'a, C> Group<'_, 'a, C> {
 impl<'a> Joint<'a> {
     #[inline]
     pub(crate) fn new(memory: &'a Memory, entry: Entry<'a>) -> Joint<'a> {
-        let line = &memory.shards[memory.shard_of(entry.fingerprint)];
-        line.fetch(entry.fingerprint.id);
-        Joint { memory, line, entry, cost: 1 }
+        let shard = memory.shard_of(entry.fingerprint);
+        memory.shards.fetch(shard, entry.fingerprint.id);
+        Joint { memory, shard, address: memory.shards.address(shard), entry, cost: 1 }
+    }
+
+    /// What orders the locks.
+    #[inline(always)]
+    pub(super) fn rank(&self) -> (usize, u64) {
+        (self.address, self.entry.fingerprint.id)
     }
 
     /// Whether both charge the same key.
-    #[inline]
     pub(crate) fn is_same_key(&self, other: &Joint<'_>) -> bool {
-        self.entry.fingerprint == other.entry.fingerprint && std::ptr::eq(self.memory, other.memory)
+        self.rank() == other.rank()
     }
 
     /// As of when what was taken at `now` counts: later where the key has seen a later time.
     pub(crate) fn seen(&self, now: Timestamp) -> Timestamp {
         let Entry { named, fingerprint, .. } = self.entry;
-        let shard = self.line.lock();
+        let shard = self.memory.shards.lock(self.shard);
         let seen = match shard.table.find(fingerprint.id) {
             Ok(index) if shard.table.limit(index) == named.number => {
                 named.plan.seen(shard.state(index, named))
@@ -283,75 +303,28 @@ impl<'a> Joint<'a> {
         let is_error = self.cost == 0 || cost == 0;
         self.cost = if is_error { 0 } else { self.cost.saturating_add(cost) };
     }
-
-    /// Decides for a key that is not in the table, and claims a place if it is allowed.
-    #[inline(never)]
-    fn decide_new(&self, turn: &mut Turn, call: &Call<'_>) -> Verdict {
-        let plan = &call.named.plan;
-        if let Some(Room::Denied { retry_after }) = turn.room {
-            turn.decision = Decision::new(plan.full(retry_after, self.cost), self.cost);
-            return Verdict::SomeDenied;
-        }
-        turn.decision = Decision::new(plan.decide_fresh(call.now, self.cost), self.cost);
-        if turn.decision.is_allowed() && turn.room.is_none() {
-            let claimed = self.memory.claim();
-            turn.room = Some(if claimed { Room::Claimed } else { Room::Full });
-        }
-        if matches!(turn.room, Some(Room::Full)) { Verdict::Full } else { Verdict::AllAllowed }
-    }
-
-    #[inline]
-    fn take(&self, shard: &mut Locked<'_>, index: Option<usize>, call: &Call<'_>, claimed: bool) {
-        let id = self.entry.fingerprint.id;
-        match index {
-            // A key added since to the same shard may have moved this one.
-            Some(index) if shard.table.is_at(index, id) => shard.take(index, call, self.cost),
-            Some(_) => {
-                if let Ok(index) = shard.table.find(id) {
-                    shard.take(index, call, self.cost);
-                }
-            }
-            None if claimed => {
-                // Nothing is reclaimed meanwhile: it might be a key that is charged next.
-                let key = self.memory.new_key(&self.entry, call, self.cost);
-                shard.insert(key, call, Reclaim::Nothing);
-                return;
-            }
-            None => {}
-        }
-        // Claimed for a key that somebody else has brought meanwhile.
-        self.memory.release(usize::from(claimed));
-    }
 }
 
-impl Turn {
+impl<'a> Turn<'a> {
+    /// To be decided.
+    #[inline(always)]
+    pub(crate) fn new(joint: &Joint<'a>) -> Turn<'a> {
+        let Joint { entry: Entry { named, .. }, cost, .. } = *joint;
+        Turn { named, cost, now: Timestamp::from_nanos(0), met: Met::OPEN }
+    }
+
     /// The instant it was decided for.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// To be decided.
-    pub(crate) const OPEN: Turn =
-        Turn { decision: Decision::UNDECIDED, now: Timestamp::from_nanos(0), room: None };
-
-    /// What its own limit allows and another kept from being taken is shown as it stands, and a
-    /// place that was claimed is free again.
-    fn untake(
-        &mut self,
-        joint: &Joint<'_>,
-        shard: &Locked<'_>,
-        index: Option<usize>,
-        call: &Call<'_>,
-    ) {
-        if self.decision.is_allowed() {
-            self.decision = Decision::untaken(match index {
-                Some(index) => shard.decide(index, call, 0),
-                None => call.named.plan.decide_fresh(call.now, 0),
-            });
+    /// What the charge's own limit says of it; `charged` is what came of all.
+    pub(crate) fn decision(&self, charged: Charged) -> Decision {
+        let figures = |cost| self.met.told(&self.named.plan, self.now.as_nanos(), cost);
+        let decision = Decision::new(figures(self.cost), self.cost);
+        if decision.is_allowed() && charged != Charged::All {
+            return Decision::untaken(figures(0));
         }
-        if matches!(self.room, Some(Room::Claimed)) {
-            joint.memory.release(1);
-            self.room = None;
-        }
+        decision
     }
 }

@@ -6,8 +6,11 @@ mod aside;
 mod beside;
 mod blocks;
 mod evict;
+mod few;
 mod joint;
 mod line;
+mod look;
+mod met;
 mod names;
 mod registry;
 mod shard;
@@ -20,7 +23,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{State, Taken};
 use crate::bounds::KEYS_PER_SHARD;
-use crate::decision::{Decision, Figures, Status};
+use crate::decision::Decision;
 use crate::key::{Fingerprint, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
@@ -29,8 +32,9 @@ use crate::time::{Clock, Timestamp};
 use crate::waiting::Waiting;
 
 pub(crate) use blocks::{Blocks, Culprit};
-pub(crate) use joint::{INLINE, Joint, Turn, charge_all, charge_few, look_all};
-use line::{Line, Locked};
+pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all};
+use line::{Lines, Locked};
+pub(crate) use look::look_all;
 pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
@@ -65,7 +69,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) settings: Settings,
-    shards: Box<[Line]>,
+    shards: Lines,
     registry: Registry,
     /// Keys held, and places claimed for keys about to be: never above `max_keys`.
     held: AtomicUsize,
@@ -89,7 +93,7 @@ impl Memory {
     pub(crate) fn new(settings: Settings) -> Memory {
         let blocks = Blocks::new(settings.max_keys);
         Memory {
-            shards: (0..settings.shards).map(|_| Line::default()).collect(),
+            shards: Lines::new(settings.shards),
             settings,
             registry: Registry::default(),
             held: AtomicUsize::new(0),
@@ -158,7 +162,12 @@ impl Memory {
         let call = self.call(entry.named, now);
         let mut shard = self.lock(entry.fingerprint);
         match shard.table.find(entry.fingerprint.id) {
-            Ok(index) => shard.charge_into(decision, index, &call, cost),
+            Ok(index) => {
+                if shard.waited {
+                    shard.table.bring_to_front(index);
+                }
+                shard.charge_into(decision, index, &call, cost);
+            }
             Err(_) => *decision = self.charge_new(shard, entry, &call, cost),
         }
     }
@@ -195,32 +204,6 @@ impl Memory {
         let mut state = call.named.plan.fresh();
         call.named.plan.take(state.as_mut(), call.now, cost);
         NewKey { id: entry.fingerprint.id, name: self.name(entry), state }
-    }
-
-    /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
-    pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
-        let shard = self.lock(entry.fingerprint);
-        Memory::peek_in(&shard, &self.call(entry.named, now), entry.fingerprint, cost)
-    }
-
-    fn peek_in(
-        shard: &Locked<'_>,
-        call: &Call<'_>,
-        fingerprint: Fingerprint,
-        cost: u64,
-    ) -> Decision {
-        let [stands, asked] = look(shard, call, fingerprint, [0, cost]);
-        if cost > 0 && asked.allowed() {
-            Decision::untaken(stands)
-        } else {
-            Decision::new(asked, cost)
-        }
-    }
-
-    /// How the key stands.
-    pub(crate) fn status(&self, entry: &Entry<'_>, now: Timestamp) -> Status {
-        let shard = self.lock(entry.fingerprint);
-        Status::new(look(&shard, &self.call(entry.named, now), entry.fingerprint, [0, 1]))
     }
 
     /// Takes as many as there are, `most` at most: how many, and how the key then stands.
@@ -349,7 +332,7 @@ impl Memory {
     /// Brings the key's slot near, ahead of a charge.
     #[inline]
     pub(crate) fn fetch(&self, fingerprint: Fingerprint) {
-        self.shards[self.shard_of(fingerprint)].fetch(fingerprint.id);
+        self.shards.fetch(self.shard_of(fingerprint), fingerprint.id);
     }
 
     #[inline]
@@ -363,7 +346,7 @@ impl Memory {
 
     #[inline]
     fn lock(&self, fingerprint: Fingerprint) -> Locked<'_> {
-        self.shards[self.shard_of(fingerprint)].lock()
+        self.shards.lock(self.shard_of(fingerprint))
     }
 
     #[inline]
@@ -396,18 +379,4 @@ pub(crate) struct Entry<'a> {
     pub(crate) named: &'a Named,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) key: &'a dyn Name,
-}
-
-/// The figures of decisions on each of `costs`, none of them taken.
-fn look(
-    shard: &Locked<'_>,
-    call: &Call<'_>,
-    fingerprint: Fingerprint,
-    costs: [u64; 2],
-) -> [Figures; 2] {
-    let index = shard.table.find(fingerprint.id);
-    costs.map(|cost| match index {
-        Ok(index) => shard.decide(index, call, cost),
-        Err(_) => call.named.plan.decide_fresh(call.now, cost),
-    })
 }

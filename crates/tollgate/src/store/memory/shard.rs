@@ -1,9 +1,10 @@
 //! A shard: the part of the store behind one lock.
 
+use super::met::Met;
 use super::names::Names;
 use super::registry::{Named, Registry};
 use super::table::{Row, Shrink, Table};
-use crate::algorithm::{Packed, State, StateMut, StateRef};
+use crate::algorithm::{Bucket, Packed, State, StateMut, StateRef};
 use crate::decision::{Decision, Figures};
 use crate::key::KeyName;
 use crate::limit::Plan;
@@ -59,12 +60,11 @@ impl Shard {
         let Call { named, now, .. } = *call;
         match &named.plan {
             Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
-                let packed = self.table.words_mut(index);
-                let mut words = [packed[0], packed[1], 0];
-                let figures = bucket.decide(words, now, cost);
-                if figures.allowed {
-                    bucket.take(&mut words, now, cost);
-                    *packed = named.plan.pack(words);
+                let words = self.table.words_mut(index);
+                let step = bucket.step(*words, now, cost);
+                let figures = bucket.figures(&step, words[0], now, cost);
+                if step.allowed {
+                    *words = step.after;
                 }
                 *decision = Decision::new(Figures::Bucket(figures), cost);
             }
@@ -90,39 +90,61 @@ impl Shard {
         plan.decide(self.rescaled(index, call).as_ref(), call.now, cost)
     }
 
-    /// [`decide`](Self::decide), the decision written where it is wanted.
+    /// The bucket behind `named`, if the state at `index` is one in a slot and under its numbers.
     #[inline(always)]
-    pub(super) fn decide_into(
-        &self,
-        decision: &mut Decision,
-        index: usize,
-        call: &Call<'_>,
-        cost: u64,
-    ) {
-        let Call { named, now, .. } = *call;
+    pub(super) fn bucket<'n>(&self, index: usize, named: &'n Named) -> Option<&'n Bucket> {
         match &named.plan {
             Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
-                let [at, owed] = self.table.words(index);
-                let figures = bucket.decide([at, owed, 0], now, cost);
-                *decision = Decision::new(Figures::Bucket(figures), cost);
+                Some(bucket)
             }
-            _ => *decision = Decision::new(self.decide(index, call, cost), cost),
+            _ => None,
         }
     }
 
-    /// Takes for the key at `index`.
-    #[inline]
-    pub(super) fn take(&mut self, index: usize, call: &Call<'_>, cost: u64) {
+    /// Whether `cost` is allowed to the key at `index`, and if that is simple, the words that take
+    /// it; `met` becomes what it met.
+    #[inline(always)]
+    pub(super) fn meet(
+        &self,
+        met: &mut Met,
+        index: usize,
+        call: &Call<'_>,
+        cost: u64,
+    ) -> (bool, Option<Packed>) {
         let Call { named, now, .. } = *call;
         match &named.plan {
             Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
-                let packed = self.table.words_mut(index);
-                let mut words = [packed[0], packed[1], 0];
-                bucket.take(&mut words, now, cost);
-                *packed = named.plan.pack(words);
+                let words = self.table.words(index);
+                *met = Met::state([words[0], words[1], 0]);
+                let step = bucket.step(words, now, cost);
+                (cost > 0 && step.allowed, Some(step.after))
             }
-            _ => self.change(index, call, |plan, state| plan.take(state, now, cost)),
+            _ => (self.meet_any(met, index, call, cost), None),
         }
+    }
+
+    #[inline(never)]
+    fn meet_any(&self, met: &mut Met, index: usize, call: &Call<'_>, cost: u64) -> bool {
+        if self.table.limit(index) == call.named.number {
+            return met.set(call, self.state(index, call.named), cost);
+        }
+        met.set(call, self.rescaled(index, call).as_ref(), cost)
+    }
+
+    /// What was met, as it stands if nothing is taken: of a key that is not in the table, a new one.
+    pub(super) fn stands(&self, index: Option<usize>, call: &Call<'_>, met: Met) -> Met {
+        if !met.needs_telling() {
+            return met;
+        }
+        Met::figures(&match index {
+            Some(index) => self.decide(index, call, 0),
+            None => call.named.plan.decide_fresh(call.now, 0),
+        })
+    }
+
+    /// Takes for the key at `index`.
+    pub(super) fn take(&mut self, index: usize, call: &Call<'_>, cost: u64) {
+        self.change(index, call, |plan, state| plan.take(state, call.now, cost));
     }
 
     /// A copy of the state of the key at `index`.

@@ -102,7 +102,7 @@ impl Memory {
     fn shard_bytes(&self, index: usize, limits: &[Arc<Named>], now: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut out = Writer { to: &mut bytes, sum: SipHasher13::new() };
-        let shard = self.shards[index].lock();
+        let shard = self.shards.lock(index);
         for place in shard.table.taken() {
             let row = shard.table.row(place);
             // A limit registered since the list was written has no number in it yet.
@@ -205,7 +205,7 @@ impl Memory {
             return Ok(());
         }
         let name = (self.settings.names && !name.is_empty()).then(|| KeyName::from_bytes(&name));
-        let mut shard = self.shards[shard].lock();
+        let mut shard = self.shards.lock(shard);
         if shard.table.find(id).is_ok() {
             return Err(malformed("a key is there twice"));
         }

@@ -67,13 +67,28 @@ impl Slot {
 /// Free slots past the last home, for the run that ends there.
 const TAIL: usize = 8;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Table {
     slots: Box<[Slot]>,
     /// How many slots are homes; the rest are the tail.
     homes: u32,
     len: u32,
     pub(super) aside: Option<Box<Aside>>,
+    /// The words of one slot that threads meet at: on the line of the lock, so that one line goes
+    /// from core to core and not two. What the slot itself says is then out of date.
+    front: Packed,
+    /// Which slot that is.
+    front_at: u32,
+}
+
+/// No slot.
+const NOWHERE: u32 = u32::MAX;
+
+impl Default for Table {
+    fn default() -> Table {
+        let (slots, aside) = (Box::default(), None);
+        Table { slots, homes: 0, len: 0, aside, front: [0; 2], front_at: NOWHERE }
+    }
 }
 
 impl Table {
@@ -111,12 +126,35 @@ impl Table {
 
     #[inline]
     pub(super) fn words(&self, index: usize) -> Packed {
-        self.slots[index].words
+        if index == self.front_at as usize { self.front } else { self.slots[index].words }
     }
 
     #[inline]
     pub(super) fn words_mut(&mut self, index: usize) -> &mut Packed {
+        if index == self.front_at as usize {
+            return &mut self.front;
+        }
         &mut self.slots[index].words
+    }
+
+    /// Keeps the words of this slot in front.
+    #[cold]
+    pub(super) fn bring_to_front(&mut self, index: usize) {
+        // Not the one that is there already: to settle would write to the line that is to rest.
+        if index != self.front_at as usize {
+            self.settle();
+            self.front = self.slots[index].words;
+            // Past the last number that fits, slots stay where they are.
+            self.front_at = u32::try_from(index).unwrap_or(NOWHERE);
+        }
+    }
+
+    /// Puts the words in front back, ahead of a change to where slots are.
+    fn settle(&mut self) {
+        if let Some(slot) = self.slots.get_mut(self.front_at as usize) {
+            slot.words = self.front;
+        }
+        self.front_at = NOWHERE;
     }
 
     #[inline]
@@ -137,7 +175,7 @@ impl Table {
         let place = self.aside.as_ref().and_then(|aside| aside.places.get(index).copied());
         Row {
             id: slot.id(),
-            words: slot.words,
+            words: self.words(index),
             limit: self.limit(index),
             place: place.unwrap_or(0),
         }
@@ -150,7 +188,7 @@ impl Table {
 
     /// Whether one more slot would make runs long; then the table is to be laid out anew.
     pub(super) fn is_full(&self) -> bool {
-        self.len() + 1 > self.homes as usize / 5 * 4
+        (self.len() + 1) * 10 > self.homes as usize * 7
     }
 
     /// Puts a row where `find` said it belongs; false if the run there reaches the end.
@@ -159,6 +197,7 @@ impl Table {
             return false;
         };
         self.prepare_columns(&row);
+        self.settle();
         self.slots.copy_within(at..at + free, at + 1);
         self.slots[at] = Slot::new(&row);
         for (column, value) in self.columns().zip([row.limit, row.place]) {
@@ -173,6 +212,7 @@ impl Table {
 
     /// Puts a state of another limit into a slot.
     pub(super) fn replace(&mut self, index: usize, limit: u32, words: Packed) {
+        self.settle();
         let row = Row { limit, words, ..self.row(index) };
         self.prepare_columns(&row);
         self.slots[index] = Slot::new(&row);
@@ -183,6 +223,7 @@ impl Table {
 
     /// Takes a row out and lets those move up that stand away from home because of it.
     pub(super) fn remove(&mut self, index: usize) -> Row {
+        self.settle();
         let removed = self.row(index);
         let after = &self.slots[index + 1..];
         let displaced = after
@@ -220,7 +261,7 @@ impl Table {
     pub(super) fn laid_out(self, rows: &[Row], shrink: Shrink) -> Table {
         let room = rows.len() + (rows.len() / 16).max(3);
         let least = if shrink == Shrink::Slowly { self.homes as usize / 4 * 3 } else { 0 };
-        let homes = (room.div_ceil(4) * 5).max(least);
+        let homes = (room * 10).div_ceil(7).max(least);
         let mut aside = self.aside;
         let homes_u32 = u32::try_from(homes).unwrap_or(u32::MAX);
         let mut slots = Vec::with_capacity(homes + TAIL);
@@ -232,7 +273,8 @@ impl Table {
         if let Some(aside) = &mut aside {
             aside.clear_columns();
         }
-        let mut table = Table { slots: slots.into_boxed_slice(), homes: homes_u32, len: 0, aside };
+        let slots = slots.into_boxed_slice();
+        let mut table = Table { slots, homes: homes_u32, aside, ..Table::default() };
         rows.iter().for_each(|row| table.prepare_columns(row));
         let taken: Vec<usize> = table.taken().collect();
         for (index, row) in taken.into_iter().zip(rows) {
@@ -280,104 +322,4 @@ pub(super) fn home(id: u64, homes: u32) -> usize {
 const _: () = assert!(size_of::<Slot>() == 24);
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// Fingerprints that crowd the ends and single homes, beside ordinary ones.
-    fn id() -> impl Strategy<Value = u64> {
-        let crowded = prop_oneof![
-            1..40_u64,
-            (u64::MAX >> 8) - 40..=u64::MAX >> 8,
-            (0..8_u64).prop_map(|home| (home << 53) + 1),
-            1..=u64::MAX >> 8,
-        ];
-        crowded.prop_map(|id| id << 8)
-    }
-
-    /// Numbers with a tag and without.
-    fn limit() -> impl Strategy<Value = u32> {
-        prop_oneof![1..4_u32, 254..258_u32]
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Insert(u64, u32, u32),
-        Remove(u64),
-        Replace(u64, u32),
-        LayOut,
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            6 => (id(), limit(), 0..3_u32).prop_map(|(id, limit, place)| Step::Insert(id, limit, place)),
-            3 => id().prop_map(Step::Remove),
-            1 => (id(), limit()).prop_map(|(id, limit)| Step::Replace(id, limit)),
-            1 => Just(Step::LayOut),
-        ]
-    }
-
-    fn rows(table: &Table) -> Vec<Row> {
-        table.taken().map(|index| table.row(index)).collect()
-    }
-
-    fn lay_out(table: &mut Table) {
-        let rows = rows(table);
-        *table = std::mem::take(table).laid_out(&rows, Shrink::Slowly);
-    }
-
-    fn insert(table: &mut Table, row: Row) {
-        if table.is_full() {
-            lay_out(table);
-        }
-        loop {
-            let at = table.find(row.id).expect_err("the id is new");
-            if table.insert(at, row) {
-                return;
-            }
-            lay_out(table);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_table_holds_what_a_sorted_map_would(steps in prop::collection::vec(step(), 0..300)) {
-            let mut table = Table::default();
-            let mut model: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
-            for step in steps {
-                match step {
-                    Step::Insert(id, limit, place) => {
-                        if let std::collections::btree_map::Entry::Vacant(entry) = model.entry(id) {
-                            entry.insert((limit, place));
-                            insert(&mut table, Row { id, words: [id, 7], limit, place });
-                        }
-                    }
-                    Step::Remove(id) => {
-                        let found = table.find(id);
-                        prop_assert_eq!(found.is_ok(), model.remove(&id).is_some());
-                        if let Ok(index) = found {
-                            prop_assert_eq!(table.remove(index).id, id);
-                        }
-                    }
-                    Step::Replace(id, limit) => {
-                        if let (Ok(index), Some(row)) = (table.find(id), model.get_mut(&id)) {
-                            table.replace(index, limit, [id, 7]);
-                            row.0 = limit;
-                        }
-                    }
-                    Step::LayOut => lay_out(&mut table),
-                }
-                prop_assert_eq!(table.len(), model.len());
-            }
-            let held: Vec<_> = rows(&table).iter().map(|row| (row.id, (row.limit, row.place))).collect();
-            prop_assert_eq!(held, model.into_iter().collect::<Vec<_>>());
-            for row in rows(&table) {
-                prop_assert_eq!(row.words, [row.id, 7]);
-                prop_assert!(table.find(row.id).is_ok());
-            }
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,5 @@
 //! What operators ask of a store, none of it on the path of a check: lists, counts, clearing.
 
-use super::line::Line;
 use super::{Memory, Named};
 use crate::decision::Status;
 use crate::key::KeyName;
@@ -9,7 +8,7 @@ use crate::sync::Ordering;
 impl Memory {
     /// The live keys of a limiter in one shard, with how they stand; `None` past the last shard.
     pub(crate) fn shard_keys(&self, shard: usize, named: &Named) -> Option<Vec<(KeyName, Status)>> {
-        let shard = self.shards.get(shard)?.lock();
+        let shard = (shard < self.shards.len()).then(|| self.shards.lock(shard))?;
         let call = self.call(named, self.settings.clock.now());
         let ours: Vec<usize> = self.registry.with(|limits| {
             let of_limiter = |index: &usize| {
@@ -29,8 +28,7 @@ impl Memory {
 
     /// Makes all keys of `limiter` new.
     pub(crate) fn reset_all(&self, limiter: &str) {
-        for shard in &self.shards {
-            let mut shard = shard.lock();
+        for mut shard in self.shards.lock_each() {
             let ours: Vec<u64> = self.registry.with(|limits| {
                 let rows = shard.table.taken().map(|index| shard.table.row(index));
                 let of_limiter =
@@ -45,8 +43,7 @@ impl Memory {
 
     /// Makes all keys of all limiters new.
     pub(crate) fn clear(&self) {
-        for shard in &self.shards {
-            let mut shard = shard.lock();
+        for mut shard in self.shards.lock_each() {
             let all: Vec<u64> =
                 shard.table.taken().map(|index| shard.table.row(index).id).collect();
             let removed = all.into_iter().filter(|id| shard.remove(*id, &self.registry)).count();
@@ -58,8 +55,7 @@ impl Memory {
     /// Drops all state that is as good as new.
     pub(crate) fn reclaim(&self) {
         let now = self.now().as_nanos();
-        for shard in &self.shards {
-            let mut shard = shard.lock();
+        for mut shard in self.shards.lock_each() {
             // Released under the lock: who finds the store full finds a key, or a place.
             self.release(shard.rebuild(&self.registry, now));
         }
@@ -79,7 +75,6 @@ impl Memory {
 
     /// Bytes the store occupies.
     pub(crate) fn memory_usage(&self) -> usize {
-        let shards: usize = self.shards.iter().map(|shard| shard.lock().table.heap_bytes()).sum();
-        size_of::<Memory>() + self.shards.len() * size_of::<Line>() + shards
+        size_of::<Memory>() + self.shards.heap_bytes()
     }
 }
