@@ -12,10 +12,14 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// How often a thread looks at a lock before it goes to sleep: some microseconds in all. Locks are
-/// held for nanoseconds, and for microseconds only while a table grows.
+/// How often a thread looks at a lock before it goes to sleep, and how long it pauses in between:
+/// some microseconds in all. Locks are held for nanoseconds, and for microseconds only while a table
+/// grows. With longer pauses a thread misses its turn more often and the tail grows; with shorter
+/// ones it slows down the thread that holds the lock.
 #[cfg(not(loom))]
-const LOOKS: u32 = 128;
+const LOOKS: u32 = 64;
+#[cfg(not(loom))]
+const PAUSES: u32 = 2;
 
 #[cfg(not(loom))]
 #[inline]
@@ -37,8 +41,7 @@ pub(crate) fn lock_or_wait<T>(mutex: &Mutex<T>) -> (MutexGuard<'_, T>, bool) {
 #[cold]
 fn lock_when_free<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     for _ in 0..LOOKS {
-        // One pause: with more, a thread misses its turn more often and the tail grows.
-        std::hint::spin_loop();
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
         // To look leaves the lock's line where it is; to try would take it from its holder.
         if !mutex.is_locked()
             && let Some(guard) = mutex.try_lock()

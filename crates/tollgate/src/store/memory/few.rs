@@ -29,7 +29,7 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
     for at in 0..N {
         let (joint, before) = (joints[order[at]], joints[order[at.saturating_sub(1)]]);
         if at > 0 && joint.address == before.address {
-            if joint.is_same_key(before) {
+            if order[..at].iter().any(|other| joint.is_same_key(joints[*other])) {
                 return None;
             }
             uses[at] = uses[at - 1];
@@ -67,7 +67,7 @@ fn lock_order<const N: usize>(joints: &[&Joint<'_>; N]) -> [usize; N] {
     for last in (1..N).rev() {
         for at in 0..last {
             let (a, b) = (order[at], order[at + 1]);
-            let is_higher = joints[a].rank() > joints[b].rank();
+            let is_higher = joints[a].address > joints[b].address;
             (order[at], order[at + 1]) = if is_higher { (b, a) } else { (a, b) };
         }
     }

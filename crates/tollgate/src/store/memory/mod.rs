@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{State, Taken};
 use crate::bounds::KEYS_PER_SHARD;
-use crate::decision::Decision;
+use crate::decision::{Decision, Figures};
 use crate::key::{Fingerprint, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
@@ -161,15 +161,26 @@ impl Memory {
         }
         let call = self.call(entry.named, now);
         let mut shard = self.lock(entry.fingerprint);
-        match shard.table.find(entry.fingerprint.id) {
-            Ok(index) => {
-                if shard.waited {
-                    shard.table.bring_to_front(index);
-                }
-                shard.charge_into(decision, index, &call, cost);
-            }
-            Err(_) => *decision = self.charge_new(shard, entry, &call, cost),
+        let Ok(index) = shard.table.find(entry.fingerprint.id) else {
+            *decision = self.charge_new(shard, entry, &call, cost);
+            return;
+        };
+        if shard.waited {
+            shard.table.bring_to_front(index);
         }
+        let Some(bucket) = shard.bucket(index, entry.named) else {
+            *decision = shard.charge(index, &call, cost);
+            return;
+        };
+        let words = shard.table.words_mut(index);
+        let (before, step) = (words[0], bucket.step(*words, call.now, cost));
+        if step.allowed {
+            *words = step.after;
+        }
+        // The decision is written with the lock free again: others may be waiting for it.
+        drop(shard);
+        let figures = bucket.figures(&step, before, call.now, cost);
+        *decision = Decision::new(Figures::Bucket(figures), cost);
     }
 
     /// Decides for a key that is not in the table, and adds it if allowed.

@@ -42,38 +42,8 @@ pub(super) enum Reclaim {
 
 impl Shard {
     /// Decides for the key at `index` and takes if it is allowed.
-    pub(super) fn charge(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
-        let mut decision = Decision::UNDECIDED;
-        self.charge_into(&mut decision, index, call, cost);
-        decision
-    }
-
-    /// [`charge`](Self::charge), the decision written where it is wanted.
-    #[inline(always)]
-    pub(super) fn charge_into(
-        &mut self,
-        decision: &mut Decision,
-        index: usize,
-        call: &Call<'_>,
-        cost: u64,
-    ) {
-        let Call { named, now, .. } = *call;
-        match &named.plan {
-            Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
-                let words = self.table.words_mut(index);
-                let step = bucket.step(*words, now, cost);
-                let figures = bucket.figures(&step, words[0], now, cost);
-                if step.allowed {
-                    *words = step.after;
-                }
-                *decision = Decision::new(Figures::Bucket(figures), cost);
-            }
-            _ => *decision = self.charge_any(index, call, cost),
-        }
-    }
-
     #[inline(never)]
-    fn charge_any(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
+    pub(super) fn charge(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
         let figures = self.decide(index, call, cost);
         if figures.allowed() {
             self.take(index, call, cost);
