@@ -41,7 +41,8 @@ fn holds_whenever(wanted: &Condition, own: &Condition) -> bool {
     }
 }
 
-fn size(condition: &Condition) -> usize {
+/// How many values, beginnings, patterns or networks a condition compares with.
+pub(super) fn size(condition: &Condition) -> usize {
     match condition {
         Condition::OneOf(texts) | Condition::Prefix(texts) => texts.len(),
         Condition::Glob(globs) => globs.len(),

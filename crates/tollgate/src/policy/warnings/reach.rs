@@ -1,5 +1,6 @@
 //! Conditions that no request can fulfil.
 
+use super::implies::size;
 use crate::policy::{Condition, Rule};
 
 /// The most comparisons for one attribute: beyond, nothing is said.
@@ -62,15 +63,5 @@ fn exclude(a: &Condition, b: &Condition) -> bool {
                 && !a.iter().any(|a| b.iter().any(|b| a.contains(b) || b.contains(a)))
         }
         _ => false,
-    }
-}
-
-fn size(condition: &Condition) -> usize {
-    match condition {
-        Condition::OneOf(texts) | Condition::Prefix(texts) => texts.len(),
-        Condition::Glob(globs) => globs.len(),
-        Condition::Cidr(networks) => networks.len(),
-        Condition::Is(_) | Condition::Present | Condition::Absent => 1,
-        Condition::Not(other) => size(other),
     }
 }
