@@ -328,3 +328,17 @@ fn a_gate_follows_its_file_and_keeps_its_policy_where_that_is_bad() {
     assert!(matches!(reload, Reload::Changed(_)), "{reload:?}");
     assert_eq!(in_force(&gate), "third");
 }
+
+#[cfg(feature = "envoy")]
+#[test]
+fn an_envoy_file_is_followed_as_it_is_loaded() {
+    let yaml = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ratelimit.yaml");
+    fs::write(&path, yaml).unwrap();
+    let (events, reloads) = mpsc::channel();
+    let _watch = Watch::start(&path, move |reload| drop(events.send(reload))).unwrap();
+    let reload = reloads.recv_timeout(PATIENCE).unwrap();
+    let Reload::Changed(loaded) = reload else { panic!("{reload:?}") };
+    assert_eq!(loaded.policy, Policy::load(&path).unwrap().policy);
+}

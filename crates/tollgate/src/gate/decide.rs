@@ -12,7 +12,7 @@ use super::hold::Scaled;
 use super::resolve::{Applied, INLINE, Resolved, Rules};
 use super::ruling::{Charges, RequestError, Ruled};
 use crate::bounds::SHOWN_VALUE;
-use crate::decision::Decision;
+use crate::decision::{CostError, Decision};
 use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held};
@@ -76,7 +76,12 @@ impl Deciding<'_> {
             let value = value.chars().take(SHOWN_VALUE).collect();
             return Answer::Wrong(RequestError::NotANumber { attribute, value });
         }
-        self.limits(&rules, (charges, claims))
+        let answer = self.limits(&rules, (charges, claims));
+        // Where a limit applies, its own figures go with the error.
+        if charges.is_empty() && request.said() == Some(0) {
+            return Answer::Wrong(RequestError::Cost(CostError::Zero));
+        }
+        answer
     }
 
     fn memory(&self) -> &Memory {

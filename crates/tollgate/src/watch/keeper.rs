@@ -132,7 +132,9 @@ impl Keeper {
             let parts = self.pulse.parts_when_finished(GRACE)?;
             self.read_whole(parts)?.ok().filter(|text| !text.is_empty())
         });
-        if let Some(text) = text.filter(|text| Policy::from_toml(&self.file, text).is_ok()) {
+        if let Some(text) =
+            text.filter(|text| Policy::of_file(&self.path, &self.file, text).is_ok())
+        {
             self.report_new(Ok(text));
         }
         self.pulse.remind(Sign::Touch);
@@ -174,7 +176,7 @@ impl Keeper {
             return;
         }
         self.known = Some(content(&text));
-        let loaded = text.and_then(|text| Policy::from_toml(&self.file, &text));
+        let loaded = text.and_then(|text| Policy::of_file(&self.path, &self.file, &text));
         (self.on_reload)(match loaded {
             Ok(loaded) => Reload::Changed(loaded),
             Err(error) => Reload::Refused(error),

@@ -235,3 +235,12 @@ fn a_block_beyond_the_end_of_time_blocks_until_then() {
     assert!(gate.block("per-user", &["ana"], Duration::ZERO));
     assert!(gate.check(&user("ana")).is_allowed());
 }
+
+#[test]
+fn a_block_by_hand_leaves_earlier_ones_known() {
+    let (gate, clock) = gate(escalating());
+    assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
+    assert!(gate.block("login", &["ana"], MINUTE), "the operator's word counts, also if shorter");
+    clock.advance(MINUTE);
+    assert_eq!(offend(&gate, "ana"), 30 * MINUTE);
+}

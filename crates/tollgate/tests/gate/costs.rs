@@ -104,3 +104,12 @@ fn costs_that_cannot_be_are_refused_with_the_policy() {
         assert!(Policy::new().rule(per_user(1).cost(cost)).validate().is_err());
     }
 }
+
+#[test]
+fn to_take_nothing_is_an_error_also_where_nothing_limits() {
+    let (gate, _) = gate(Policy::new());
+    let ruling = gate.check(&user("ana").cost(0));
+    assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Error));
+    assert_eq!(ruling.error(), Some(RequestError::Cost(CostError::Zero)));
+    assert!(gate.check(&user("ana")).is_allowed());
+}

@@ -60,11 +60,16 @@ impl Policy {
         let path = path.as_ref();
         let file = path.display().to_string();
         let text = read(path, &file)?;
-        #[cfg(feature = "envoy")]
-        if path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
-            return Policy::from_envoy(&file, &text);
+        Policy::of_file(path, &file, &text)
+    }
+
+    /// Reads the text of the file at `path`, which messages call `file`.
+    pub(crate) fn of_file(path: &Path, file: &str, text: &str) -> Result<Loaded, FileError> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            #[cfg(feature = "envoy")]
+            Some("yaml" | "yml") => Policy::from_envoy(file, text),
+            _ => Policy::from_toml(file, text),
         }
-        Policy::from_toml(&file, &text)
     }
 
     /// Reads a policy from the text of a file, which messages call `file`.

@@ -97,12 +97,14 @@ impl Blocks {
         length
     }
 
-    /// Blocks a key by hand.
+    /// Blocks a key by hand. How often it was blocked before stays known.
     pub(crate) fn set(&self, culprit: &Culprit<'_>, length: Duration, now: Timestamp) {
         let until = now.after(length);
         let mut shard = lock(self.shard(culprit.fingerprint));
+        let known = shard.get(&culprit.fingerprint).filter(|known| now < known.forgotten);
+        let (times, forgotten) = known.map_or((0, until), |of| (of.times, of.forgotten.max(until)));
         let (rule, key) = (culprit.rule.clone(), culprit.key.name());
-        let blocked = Blocked { rule, key, until, times: 0, forgotten: until, by_hand: true };
+        let blocked = Blocked { rule, key, until, times, forgotten, by_hand: true };
         self.sweep(&mut shard, culprit.fingerprint, now);
         self.put(&mut shard, culprit.fingerprint, blocked);
     }
