@@ -77,8 +77,8 @@ impl Deciding<'_> {
             return Answer::Wrong(RequestError::NotANumber { attribute, value });
         }
         let answer = self.limits(&rules, (charges, claims));
-        // Where a limit applies, its own figures go with the error.
-        if charges.is_empty() && request.said() == Some(0) {
+        // Also where nothing limits, or only reports; the figures of what does go with the error.
+        if request.said() == Some(0) {
             return Answer::Wrong(RequestError::Cost(CostError::Zero));
         }
         answer

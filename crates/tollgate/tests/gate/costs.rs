@@ -107,7 +107,8 @@ fn costs_that_cannot_be_are_refused_with_the_policy() {
 
 #[test]
 fn to_take_nothing_is_an_error_also_where_nothing_limits() {
-    let (gate, _) = gate(Policy::new());
+    let (gate, _) = gate(Policy::new().rule(per_user(5).shadow()));
+    assert!(!gate.check(&Request::new().cost(0)).is_allowed(), "no rule applies");
     let ruling = gate.check(&user("ana").cost(0));
     assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Error));
     assert_eq!(ruling.error(), Some(RequestError::Cost(CostError::Zero)));

@@ -110,7 +110,10 @@ impl GateModel {
             self.punish(asked, &mut all);
         }
         let enforced: Vec<Said> = all.iter().filter(|said| !said.shadow).cloned().collect();
-        let is_error = enforced.iter().any(|said| said.retry_after.is_none());
+        // To take nothing is wrong whatever applies.
+        let takes_nothing = asked.said == Some(0);
+        let is_error = takes_nothing || enforced.iter().any(|said| said.retry_after.is_none());
+        let allowed = allowed && !takes_nothing;
         let delay = enforced.iter().filter(|_| allowed).map(|said| said.delay).max();
         let names = all.iter().map(|said| said.rule.clone());
         let mut names: Vec<String> = names.collect();
