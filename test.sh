@@ -8,7 +8,7 @@ usage() {
 Usage: ./test.sh [--long]
 
 Formatting, lints, tests, examples, loom models, quick fuzzing and documentation, in this order;
-stops at the first failure. Needs Rust 1.88 or later and nothing else.
+stops at the first failure. Needs Rust 1.88 or later; installs redis-server with apt-get if it is missing.
 
   --long   many more random cases and longer fuzzing: an hour instead of minutes
   --help   this text
@@ -41,9 +41,25 @@ bring() {
 bring fmt rustfmt
 bring clippy clippy
 
+# The tests of the Redis store start real servers.
+if ! command -v redis-server >/dev/null; then
+    as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=(sudo -n)
+    fi
+    "${as_root[@]}" apt-get install -y redis-server >/dev/null 2>&1 \
+        || { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y redis-server; } >/dev/null 2>&1 \
+        || true
+    if ! command -v redis-server >/dev/null; then
+        echo "test.sh: redis-server is not installed and could not be, install the package redis-server" >&2
+        exit 1
+    fi
+fi
+
 if [ "$long" = yes ]; then
     export PROPTEST_CASES="${PROPTEST_CASES:-20000}"
     export FUZZ_SECONDS="${FUZZ_SECONDS:-600}"
+    export TOLLGATE_DECISIONS="${TOLLGATE_DECISIONS:-5000000}"
 fi
 
 if cargo fmt --version >/dev/null 2>&1; then

@@ -4,12 +4,14 @@
 //!   lists and find every wait by trying moments.
 //! - [`store_contract!`] holds anything that implements [`StoreUnderTest`] to the eleven
 //!   properties of the specification.
+//! - [`RedisServer`] is a real `redis-server` of one's own.
 //! - [`monotone`] and its siblings are random traffic for random limits, the awkward ones among them.
 
 mod answer;
 pub mod contract;
 mod manual;
 mod model;
+mod redis;
 mod reference;
 mod traffic;
 mod under_test;
@@ -18,6 +20,7 @@ pub use answer::Answer;
 pub use manual::{admitted, manual};
 pub use model::KeyModel;
 pub use proptest;
+pub use redis::RedisServer;
 pub use reference::{Reference, ReferenceLimiter};
 pub use traffic::{
     Act, Move, NANO, Step, Trace, any_limits, calendars, cases, monotone, one_limit_of_each,

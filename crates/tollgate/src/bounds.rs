@@ -102,3 +102,6 @@ pub(crate) const MAX_CONDITIONS: usize = 128 << 20;
 /// How many errors are listed for one file: nobody reads more.
 #[cfg(feature = "envoy")]
 pub(crate) const MAX_FINDINGS: usize = 1_000;
+
+/// The largest whole number that a script in a store can trust: its numbers are doubles.
+pub(crate) const MOST_EXACT: u64 = 1 << 53;

@@ -1,5 +1,6 @@
 //! Several limits on one request: `check_all` takes every charge or none.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use smallvec::SmallVec;
@@ -81,6 +82,28 @@ fn merged<'a>(charges: &[Charge<'a>]) -> Vec<Charge<'a>> {
     merged
 }
 
+/// The decision that is the request's: where a cost is wrong, that; where denied, the one with the
+/// longest wait; where allowed, the one with the smallest share remaining.
+pub fn deciding<N, D: Borrow<Decision>>(
+    all: impl DoubleEndedIterator<Item = (N, D)> + Clone,
+) -> Option<(N, D)> {
+    let is_invalid = |decision: &Decision| matches!(decision.outcome(), Outcome::Invalid(_));
+    let invalid = all.clone().find(|(_, decision)| is_invalid(decision.borrow()));
+    let slowest = || {
+        let denied = all.clone().rev().filter(|(_, decision)| !decision.borrow().is_allowed());
+        // From the end, so that of equal waits the first counts, as the charges were given.
+        denied.max_by_key(|(_, decision)| decision.borrow().retry_after())
+    };
+    let scarcest = || {
+        all.clone().min_by(|(_, a), (_, b)| {
+            let (a, b) = (a.borrow(), b.borrow());
+            let left = u128::from(a.remaining()) * u128::from(b.limit());
+            left.cmp(&(u128::from(b.remaining()) * u128::from(a.limit())))
+        })
+    };
+    invalid.or_else(slowest).or_else(scarcest)
+}
+
 /// The answer to [`check_all`]: one for the request, and each limit's own figures.
 #[derive(Clone)]
 #[must_use = "a decision that is not looked at limits nothing"]
@@ -108,24 +131,13 @@ impl<'a> Decisions<'a> {
     /// Which limiter decided, and how: where denied, the one with the longest wait; where allowed,
     /// the one with the smallest share remaining. `None` where there was no charge.
     pub fn deciding(&self) -> Option<(&'a str, Decision)> {
-        let is_invalid = |decision: &Decision| matches!(decision.outcome(), Outcome::Invalid(_));
-        let invalid = self.iter().find(|(_, decision)| is_invalid(decision));
-        let slowest = || {
-            let denied = self.iter().rev().filter(|(_, decision)| !decision.is_allowed());
-            // From the end, so that of equal waits the first counts, as the charges were given.
-            denied.max_by_key(|(_, decision)| decision.retry_after())
-        };
-        let scarcest = || {
-            self.iter().min_by(|(_, a), (_, b)| {
-                let left = u128::from(a.remaining()) * u128::from(b.limit());
-                left.cmp(&(u128::from(b.remaining()) * u128::from(a.limit())))
-            })
-        };
-        invalid.or_else(slowest).or_else(scarcest)
+        deciding(self.iter())
     }
 
     /// Each limiter's name and what it says by itself; nothing was taken unless all allow it.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a str, Decision)> + DoubleEndedIterator {
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&'a str, Decision)> + DoubleEndedIterator + Clone {
         self.turns.iter().map(|turn| (&*turn.named.limiter, turn.decision(self.charged)))
     }
 }

@@ -31,6 +31,8 @@ mod key;
 mod limit;
 mod limiter;
 mod policy;
+#[doc(hidden)]
+pub mod port;
 mod prefetch;
 mod reservation;
 mod store;

@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn absurd_numbers_admit_no_interval_too_much(trace in absurd_traces()) {
-        contract::never_too_much(store, &trace);
+        contract::never_too_much(store, &trace, NANO);
     }
 
     #[test]

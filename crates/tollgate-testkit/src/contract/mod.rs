@@ -31,7 +31,7 @@ macro_rules! store_contract {
 
             #[test]
             fn no_interval_admits_too_much(trace in $crate::monotone($tick)) {
-                $crate::contract::never_too_much($make, &trace);
+                $crate::contract::never_too_much($make, &trace, $tick);
             }
 
             #[test]

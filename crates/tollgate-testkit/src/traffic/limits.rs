@@ -5,6 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{CalendarUnit, Limit};
 
+use super::NANO;
+
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -14,7 +16,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Valid limits of every algorithm, their periods in whole ticks.
 pub fn any_limits(tick: Duration) -> impl Strategy<Value = Limit> {
     prop_oneof![
-        3 => prop::sample::select(awkward()),
+        3 => prop::sample::select(awkward(tick)),
         1 => prop::sample::select(one_limit_of_each()),
         3 => random(tick),
         1 => calendars(),
@@ -37,7 +39,9 @@ pub fn one_limit_of_each() -> Vec<Limit> {
 }
 
 /// Rates that do not divide, numbers that do not pack, and the smallest of everything.
-fn awkward() -> Vec<Limit> {
+fn awkward(tick: Duration) -> Vec<Limit> {
+    // A store of coarser time is one whose script counts in doubles.
+    let most = if tick > NANO { 1 << 53 } else { u64::MAX };
     vec![
         Limit::token_bucket(1, 2 * SECOND),
         Limit::per_second(3),
@@ -57,7 +61,7 @@ fn awkward() -> Vec<Limit> {
         Limit::leaky_queue(1 << 40, DAY),
         Limit::fixed_window(1, MILLI),
         Limit::fixed_window(5, 7 * SECOND),
-        Limit::fixed_window(u64::MAX, HOUR),
+        Limit::fixed_window(most, HOUR),
         Limit::fixed_window(5, 7 * SECOND).from_first(),
         Limit::fixed_window(1, MILLI).from_first(),
         Limit::sliding_log(1, MILLI),

@@ -32,6 +32,26 @@ pub(crate) struct Step {
     pub(crate) after: Packed,
 }
 
+/// A bucket's numbers for a store that counts time in microseconds, reduced anew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MicroBucket {
+    /// What a microsecond pays back.
+    pub(crate) parts_per_micro: u64,
+    pub(crate) parts_per_unit: u64,
+    pub(crate) capacity: u64,
+    /// How many of the bucket's own parts one of these is.
+    pub(crate) finer: u64,
+}
+
+impl MicroBucket {
+    /// What a microsecond pays back, in the bucket's own parts.
+    pub(crate) fn nano_parts(&self) -> u64 {
+        self.parts_per_micro.saturating_mul(self.finer)
+    }
+}
+
+const NANOS_PER_MICRO: u64 = 1000;
+
 /// A bucket packs if its full debt fits 64 bits with room for debts of at least three times that.
 const MOST_PACKED: u128 = 1 << 62;
 
@@ -40,6 +60,17 @@ impl Bucket {
     pub(crate) fn new(count: u64, period: u64, capacity: u64, shapes: bool) -> Bucket {
         let common = gcd(count, period);
         Bucket { parts_per_nano: count / common, parts_per_unit: period / common, capacity, shapes }
+    }
+
+    /// Its numbers for a store of microseconds: exact, since the two rates are one fraction.
+    pub(crate) fn in_micros(&self) -> MicroBucket {
+        let finer = gcd(NANOS_PER_MICRO, self.parts_per_unit);
+        MicroBucket {
+            parts_per_micro: self.parts_per_nano.saturating_mul(NANOS_PER_MICRO / finer),
+            parts_per_unit: self.parts_per_unit / finer,
+            capacity: self.capacity,
+            finer,
+        }
     }
 
     pub(super) fn capacity(&self) -> u64 {
@@ -149,7 +180,7 @@ fn owed_then([_, low, high]: Words) -> u128 {
 
 /// The state of a key that owes `owed` parts at `at`.
 #[inline]
-pub(super) fn words(at: u64, owed: u128) -> Words {
+pub(crate) fn words(at: u64, owed: u128) -> Words {
     let low = owed & u128::from(u64::MAX);
     // Both halves are below 2^64 by the mask and the shift.
     [at, u64::try_from(low).unwrap_or(u64::MAX), u64::try_from(owed >> 64).unwrap_or(u64::MAX)]

@@ -41,6 +41,7 @@ impl FixedWindow {
             remaining: self.count.saturating_sub(used),
             retry_after: if allowed { 0 } else { end - now },
             reset_after,
+            delay: 0,
         }
     }
 
@@ -76,7 +77,7 @@ impl FixedWindow {
 impl Start {
     /// The end of the window that a first request at `now` would be in; always later than `now`.
     #[inline]
-    pub(super) fn end_after(&self, now: u64) -> u64 {
+    pub(crate) fn end_after(&self, now: u64) -> u64 {
         match self {
             // Both are below 2^63, by `Timestamp::MAX` and `MAX_PERIOD`.
             Start::Epoch { window } => now - now % window + window,

@@ -122,6 +122,7 @@ impl SlidingLog {
                 self.when_gone(log, gone.wrapping_add(too_many), first) - now
             },
             reset_after: if after == 0 { 0 } else { newest + self.window - now },
+            delay: 0,
         }
     }
 

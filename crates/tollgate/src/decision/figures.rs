@@ -22,6 +22,7 @@ pub(crate) struct PlainFigures {
     pub(crate) remaining: u64,
     pub(crate) retry_after: u64,
     pub(crate) reset_after: u64,
+    pub(crate) delay: u64,
 }
 
 /// A bucket after a decision; see `algorithm/bucket.rs` for parts.
@@ -107,8 +108,23 @@ impl Figures {
     pub(crate) fn delay(&self) -> u64 {
         match self {
             Figures::Bucket(figures) if figures.shapes => figures.delay(),
+            Figures::Plain(figures) => figures.delay,
             _ => 0,
         }
+    }
+
+    /// The same as told by a store whose shortest time is `tick`: worked out, waits rounded up.
+    pub(crate) fn in_ticks(&self, tick: u64) -> Figures {
+        let round = |wait: u64| wait.div_ceil(tick).saturating_mul(tick);
+        Figures::Plain(PlainFigures {
+            allowed: self.allowed(),
+            limit: self.limit(),
+            cost: self.cost(),
+            remaining: self.remaining(),
+            retry_after: if self.allowed() { 0 } else { round(self.retry_after()) },
+            reset_after: round(self.reset_after()),
+            delay: round(self.delay()),
+        })
     }
 }
 

@@ -74,6 +74,7 @@ impl Decision {
             remaining: 0,
             retry_after: 0,
             reset_after: 0,
+            delay: 0,
         }),
         kind: Kind::Denied,
     };
@@ -87,6 +88,7 @@ impl Decision {
             remaining: u64::MAX,
             retry_after: 0,
             reset_after: 0,
+            delay: 0,
         }),
         kind: Kind::Allowed,
     };

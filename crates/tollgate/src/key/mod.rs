@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(crate) use fingerprint::{Fingerprint, Fingerprints, Seed};
 pub use name::KeyName;
+pub(crate) use name::write_part;
 
 /// One part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

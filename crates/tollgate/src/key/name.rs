@@ -64,7 +64,7 @@ impl KeyName {
 
 /// Writes a part so that it is unmistakable, in pieces.
 #[inline]
-pub(super) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
+pub(crate) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
     match part {
         Part::Bytes(bytes) => framed(BYTES, bytes, piece),
         Part::Number(number) => {

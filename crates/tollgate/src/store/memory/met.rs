@@ -59,6 +59,15 @@ impl Met {
         }
         let [remaining, retry_after, reset_after] = self.numbers;
         let (allowed, limit) = (self.kind == Kind::Allowed, plan.capacity());
-        Figures::Plain(PlainFigures { allowed, limit, cost, remaining, retry_after, reset_after })
+        let delay = 0;
+        Figures::Plain(PlainFigures {
+            allowed,
+            limit,
+            cost,
+            remaining,
+            retry_after,
+            reset_after,
+            delay,
+        })
     }
 }

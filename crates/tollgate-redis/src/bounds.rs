@@ -1,0 +1,41 @@
+//! Every maximum in one place, each with its reason.
+
+use std::time::Duration;
+
+/// The longest a call may take unless the caller says otherwise.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// The longest a connection may take to be made unless the caller says otherwise.
+pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a reservation holds its units unless the caller says otherwise.
+pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(60);
+
+/// The longest a reservation may hold: a year, far more than any request takes.
+pub(crate) const MAX_RESERVATION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The longest key kept as it is. Of longer ones a digest and the beginning are, so that nobody
+/// can fill the server with a few keys.
+pub(crate) const MAX_KEY: usize = 256;
+
+/// The longest limiter name: it is part of every key.
+pub(crate) const MAX_NAME: usize = 256;
+
+/// How often a request is sent again because of what it met: changed numbers, the end of a
+/// calendar's window, reservations that have timed out. Each needs one more try per charge.
+pub(crate) const TRIES: usize = 32;
+
+/// How many keys a request may charge: each is some microseconds of everybody's server.
+pub(crate) const MAX_CHARGES: usize = 64;
+
+/// How many keys a step of a scan looks at: some hundred microseconds of the server.
+pub(crate) const SCAN_COUNT: usize = 512;
+
+/// The longest limit text: its length is one byte of the tag.
+pub(crate) const MAX_LIMIT_TEXT: usize = 255;
+
+/// What the script cuts a bucket's debt to, in microseconds.
+pub(crate) const MOST_DEBT: u64 = 5_000_000_000_000_000;
+
+/// The largest whole number the script can trust.
+pub(crate) const MOST_EXACT: u64 = 1 << 53;

@@ -1,0 +1,110 @@
+//! What can go wrong between here and the server.
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tollgate::LimitError;
+
+/// Why the store has no answer. A denial is an answer, and never an error.
+///
+/// No message contains a user name or a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The URL is wrong.
+    Url(String),
+    /// There is no connection, or it broke.
+    Unreachable(String),
+    /// No answer came in time. What was asked for may have been done all the same.
+    TimedOut(Duration),
+    /// The server said no: a wrong password, a read-only replica, no memory left.
+    Refused(String),
+    /// The server cannot do what is needed.
+    Unsuitable(String),
+    /// Something that is not Tollgate's is kept under this key.
+    Foreign(String),
+    /// The script failed, or its answer makes no sense.
+    Script(String),
+    /// The limit cannot be kept in this store.
+    Limit(LimitError),
+    /// The request cannot be made: too many charges, too many reservations, too long a name.
+    Request(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Url(what) => write!(f, "redis url: {what}"),
+            StoreError::Unreachable(what) => write!(f, "redis is not reachable: {what}"),
+            StoreError::TimedOut(after) => write!(f, "redis did not answer within {after:?}"),
+            StoreError::Refused(what) => write!(f, "redis refused: {what}"),
+            StoreError::Unsuitable(what) => write!(f, "redis cannot be used: {what}"),
+            StoreError::Foreign(key) => write!(
+                f,
+                "the redis key {key} holds something that is not tollgate's, delete it or use another prefix"
+            ),
+            StoreError::Script(what) => write!(f, "tollgate's redis script failed: {what}"),
+            StoreError::Limit(_) => f.write_str("the limit cannot be kept in redis"),
+            StoreError::Request(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StoreError::Limit(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<LimitError> for StoreError {
+    fn from(error: LimitError) -> StoreError {
+        StoreError::Limit(error)
+    }
+}
+
+/// What must not be shown, and how long a call may take: what an error is told with.
+#[derive(Clone)]
+pub(crate) struct Teller {
+    pub(crate) secrets: Vec<String>,
+    pub(crate) timeout: Duration,
+}
+
+impl Teller {
+    /// An error of the client library, in our words.
+    pub(crate) fn tell(&self, error: &RedisError) -> StoreError {
+        let what = self.scrub(&error.to_string());
+        match error.kind() {
+            _ if error.is_timeout() => StoreError::TimedOut(self.timeout),
+            ErrorKind::InvalidClientConfig => StoreError::Url(what),
+            ErrorKind::Io | ErrorKind::Client => StoreError::Unreachable(what),
+            ErrorKind::Parse => StoreError::Unreachable(format!("a broken answer, {what}")),
+            ErrorKind::RESP3NotSupported => {
+                StoreError::Unsuitable("the server does not know resp3, leave it out".to_owned())
+            }
+            ErrorKind::UnexpectedReturnType => StoreError::Script(what),
+            ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
+                StoreError::Unsuitable(format!("the server is part of a cluster ({what})"))
+            }
+            ErrorKind::Server(ServerErrorKind::ResponseError) if is_script_error(error) => {
+                StoreError::Script(what)
+            }
+            _ => StoreError::Refused(what),
+        }
+    }
+
+    /// Some servers repeat what they did not understand, the password among it.
+    pub(crate) fn scrub(&self, text: &str) -> String {
+        let secrets = self.secrets.iter().filter(|secret| !secret.is_empty());
+        secrets.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// An error that the script raised, not one that kept it from running or writing.
+fn is_script_error(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    detail.contains("user_script") && !detail.contains("OOM") && !detail.contains("READONLY")
+}

@@ -1,0 +1,54 @@
+//! Redis and Valkey as the store of [Tollgate](tollgate): the same exact decisions for a whole fleet.
+//!
+//! ```no_run
+//! use tollgate::Limit;
+//! use tollgate_redis::RedisStore;
+//!
+//! # async fn example() -> Result<(), tollgate_redis::StoreError> {
+//! let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
+//! let per_user = store.limiter("per user", Limit::per_minute(100).burst(20))?;
+//! let everybody = store.limiter("everybody", Limit::per_second(1000))?;
+//!
+//! let request = [per_user.charge("user-42"), everybody.charge("")];
+//! if store.check_all(&request).await?.is_allowed() {
+//!     // serve the request
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - A [`RedisStore`] is a connection to one server; its [`RedisLimiter`]s answer as
+//!   [`tollgate::Limiter`] does, and share their keys with every process that asks.
+//! - One round trip decides a request with all its limits, all or nothing, by the server's clock.
+//! - Decisions are exact to the microsecond: where memory says a wait in nanoseconds, this store
+//!   says it rounded up to the next microsecond, and nothing else differs.
+//! - Every key expires when it is worthless.
+//! - A [`StoreError`] is for what went wrong; a denial is an answer.
+
+mod bounds;
+mod charge;
+mod connection;
+mod error;
+mod layout;
+mod limiter;
+mod operate;
+mod request;
+mod rescale;
+mod reservation;
+mod script;
+mod store;
+mod terms;
+
+pub use charge::{RedisCharge, RedisDecisions};
+pub use error::StoreError;
+pub use limiter::RedisLimiter;
+pub use operate::{Progress, RedisKeys};
+pub use reservation::{RedisReservation, Reserved};
+#[cfg(feature = "tls")]
+use rustls as _;
+pub use store::{RedisStore, RedisStoreBuilder};
+
+/// The examples of docs/redis.md, compiled by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/redis.md")]
+struct Guide;

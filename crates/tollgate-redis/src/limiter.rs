@@ -1,0 +1,233 @@
+//! One limit over many keys, kept in Redis.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tollgate::port::State;
+use tollgate::{Decision, Key, Limit, Status, Taken};
+
+use crate::bounds::{DEFAULT_RESERVATION, TRIES};
+use crate::charge::RedisCharge;
+use crate::error::StoreError;
+use crate::layout::Prefix;
+use crate::request::{Asked, Met, Mode};
+use crate::reservation::Reserved;
+use crate::script;
+use crate::store::RedisStore;
+use crate::terms::Terms;
+
+/// A limit over many keys, whose state a [`RedisStore`] keeps for every process that asks.
+/// Clones are the same limiter.
+#[derive(Clone)]
+pub struct RedisLimiter {
+    pub(crate) store: RedisStore,
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) name: Arc<str>,
+    pub(crate) terms: Terms,
+    pub(crate) prefix: Prefix,
+    /// The calendar's window that was last asked for: from a moment in it to its end. Held only
+    /// to copy or to replace it.
+    window: Mutex<[u64; 2]>,
+}
+
+impl Inner {
+    pub(crate) fn spec(&self, cost: u64) -> Vec<u8> {
+        let window = *self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        self.terms.spec(cost, window)
+    }
+
+    /// Asks the calendar for the window that `now` is in.
+    pub(crate) fn learn_window(&self, now: u64) {
+        let window = [now, self.terms.ported.end_after(now)];
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = window;
+    }
+}
+
+impl RedisLimiter {
+    pub(crate) fn new(
+        store: RedisStore,
+        name: &str,
+        limit: Limit,
+    ) -> Result<RedisLimiter, StoreError> {
+        let inner = Inner {
+            name: name.into(),
+            terms: Terms::new(limit)?,
+            prefix: Prefix::new("", name),
+            window: Mutex::new([0, 0]),
+        };
+        Ok(RedisLimiter { store, inner: Arc::new(inner) })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> &Limit {
+        &self.inner.terms.limit
+    }
+
+    /// Takes one unit for `key` if the limit allows it.
+    ///
+    /// # Errors
+    /// Where the store has no answer; after a time-out the unit may have been taken all the same.
+    pub async fn check(&self, key: impl Key) -> Result<Decision, StoreError> {
+        self.check_n(key, 1).await
+    }
+
+    /// Takes `cost` units for `key` if the limit allows them all.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn check_n(&self, key: impl Key, cost: u64) -> Result<Decision, StoreError> {
+        let asked = self.asked(&key, cost);
+        self.check_asked(asked).await
+    }
+
+    async fn check_asked(&self, asked: Asked<'_>) -> Result<Decision, StoreError> {
+        let (cost, ported) = (asked.cost, &self.inner.terms.ported);
+        let mode = if self.is_possible(cost) { Mode::Take } else { Mode::Look };
+        let (met, state) = self.ask(asked, mode).await?;
+        let decision = ported.decide(&state, met.now, cost);
+        if mode == Mode::Take {
+            agree(met.fits, &decision)?;
+        }
+        Ok(decision)
+    }
+
+    /// What [`check`](Self::check) would decide, taking nothing.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn peek(&self, key: impl Key) -> Result<Decision, StoreError> {
+        self.peek_n(key, 1).await
+    }
+
+    /// What [`check_n`](Self::check_n) would decide, taking nothing.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn peek_n(&self, key: impl Key, cost: u64) -> Result<Decision, StoreError> {
+        let (met, state) = self.ask(self.asked(&key, cost), Mode::Look).await?;
+        Ok(self.inner.terms.ported.peek(&state, met.now, cost))
+    }
+
+    /// How `key` stands, taking nothing.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn status(&self, key: impl Key) -> Result<Status, StoreError> {
+        let (met, state) = self.ask(self.asked(&key, 1), Mode::Look).await?;
+        Ok(self.inner.terms.ported.status(&state, met.now))
+    }
+
+    /// Takes as many units as there are for `key`, `most` at most, and says how many.
+    ///
+    /// Two round trips where there are fewer than `most`, more only while others take meanwhile.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn take_up_to(&self, key: impl Key, most: u64) -> Result<Taken, StoreError> {
+        let mut units = most.min(self.inner.terms.ported.capacity());
+        let key = self.inner.prefix.key(&key);
+        for _ in 0..TRIES {
+            let asked = Asked { limiter: &self.inner, key: key.clone(), cost: units };
+            let decision = self.check_asked(asked).await?;
+            if decision.is_allowed() {
+                return Ok(Taken { units, decision });
+            }
+            if units <= 1 {
+                return Ok(Taken { units: 0, decision });
+            }
+            units = decision.remaining().clamp(1, units - 1);
+        }
+        Err(StoreError::Request(format!("others took units meanwhile, {TRIES} times in a row")))
+    }
+
+    /// Gives back `units` that earlier decisions took, the latest first, never above full.
+    ///
+    /// # Errors
+    /// Where the store has no answer; after a time-out they may have been given back.
+    pub async fn refund(&self, key: impl Key, units: u64) -> Result<(), StoreError> {
+        if units == 0 {
+            return Ok(());
+        }
+        let key = self.inner.prefix.key(&key);
+        let amount = self.inner.terms.amount(units).signed(script::LATEST);
+        let what = || vec![b"back".to_vec(), amount.0.clone()];
+        self.store.change(&self.inner, &key, what).await.map(drop)
+    }
+
+    /// Makes `key` new; whether anything was known of it. Open reservations stay open.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn reset(&self, key: impl Key) -> Result<bool, StoreError> {
+        let key = self.inner.prefix.key(&key);
+        self.store.change(&self.inner, &key, || vec![b"reset".to_vec()]).await
+    }
+
+    /// Takes `cost` units now, to be settled when the real cost is known. If the reservation is
+    /// neither committed nor settled within a minute, its units are given back.
+    ///
+    /// # Errors
+    /// Where the store has no answer, or the key has too many open reservations.
+    pub async fn reserve(&self, key: impl Key, cost: u64) -> Result<Reserved, StoreError> {
+        self.reserve_for(key, cost, DEFAULT_RESERVATION).await
+    }
+
+    /// [`reserve`](Self::reserve) with a time-out of its own, a year at most.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_for(
+        &self,
+        key: impl Key,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Reserved, StoreError> {
+        Reserved::ask(self, self.inner.prefix.key(&key), cost, timeout).await
+    }
+
+    /// A charge of one unit, for [`check_all`](RedisStore::check_all).
+    pub fn charge(&self, key: impl Key) -> RedisCharge<'_> {
+        RedisCharge::new(self, self.inner.prefix.key(&key))
+    }
+
+    pub(crate) fn is_possible(&self, cost: u64) -> bool {
+        cost > 0 && cost <= self.inner.terms.ported.capacity()
+    }
+
+    fn asked(&self, key: &impl Key, cost: u64) -> Asked<'_> {
+        Asked { limiter: &self.inner, key: self.inner.prefix.key(key), cost }
+    }
+
+    async fn ask(&self, asked: Asked<'_>, mode: Mode) -> Result<(Met, State), StoreError> {
+        let mut met = self.store.ask(&[asked], mode, None).await?;
+        let state = met.states.pop().unwrap_or(State::New);
+        Ok((met, state))
+    }
+}
+
+/// The script decides and the library tells: should they ever differ, neither is to be trusted.
+pub(crate) fn agree(fits: bool, decision: &Decision) -> Result<(), StoreError> {
+    if fits == decision.is_allowed() {
+        return Ok(());
+    }
+    Err(StoreError::Script("it decided otherwise than its state says".to_owned()))
+}
+
+impl fmt::Debug for RedisLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisLimiter")
+            .field("name", &self.name())
+            .field("limit", &format_args!("{}", self.limit()))
+            .finish_non_exhaustive()
+    }
+}

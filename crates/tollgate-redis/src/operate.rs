@@ -1,0 +1,119 @@
+//! For operators: the keys of a limiter, and making many of them new.
+
+use redis::{Value, cmd};
+use tollgate::{Key, KeyName, Part};
+
+use crate::bounds::SCAN_COUNT;
+use crate::error::StoreError;
+use crate::limiter::RedisLimiter;
+
+/// How far a long operation has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Keys of the limiter that were looked at.
+    pub seen: u64,
+    /// Keys that were made new.
+    pub reset: u64,
+}
+
+/// A walk through the keys of a limiter, in steps that are short for the server.
+///
+/// Keys that are there all the while are met at least once, maybe more often; checks go on.
+#[derive(Debug)]
+pub struct RedisKeys<'a> {
+    limiter: &'a RedisLimiter,
+    /// `None` at the end.
+    cursor: Option<Vec<u8>>,
+}
+
+impl RedisKeys<'_> {
+    /// The keys of the next step, which may be none; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn next(&mut self) -> Result<Option<Vec<KeyName>>, StoreError> {
+        let prefix = &self.limiter.inner.prefix;
+        let keys = self.step().await?;
+        Ok(keys.map(|keys| keys.iter().filter_map(|key| prefix.name(key)).collect()))
+    }
+
+    async fn step(&mut self) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
+        let Some(cursor) = self.cursor.take() else { return Ok(None) };
+        let mut scan = cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg(self.limiter.inner.prefix.pattern());
+        scan.arg("COUNT").arg(SCAN_COUNT);
+        let Value::Array(answer) = self.limiter.store.connection().send(&scan).await? else {
+            return Err(StoreError::Script("SCAN answered something else".to_owned()));
+        };
+        let mut answer = answer.into_iter();
+        if let Some(Value::BulkString(cursor)) = answer.next() {
+            self.cursor = Some(cursor).filter(|cursor| cursor != b"0");
+        }
+        let Some(Value::Array(keys)) = answer.next() else { return Ok(Some(Vec::new())) };
+        let bytes = |key| if let Value::BulkString(bytes) = key { Some(bytes) } else { None };
+        Ok(Some(keys.into_iter().filter_map(bytes).collect()))
+    }
+}
+
+impl RedisLimiter {
+    /// The keys that something is known of.
+    pub fn keys(&self) -> RedisKeys<'_> {
+        RedisKeys { limiter: self, cursor: Some(b"0".to_vec()) }
+    }
+
+    /// Makes all keys of this limiter new, and says how far it has come after every step.
+    /// Reservations that are open are forgotten: settled later, they are charged anew.
+    ///
+    /// # Errors
+    /// Where the store has no answer; keys that were made new until then stay so.
+    pub async fn reset_all(&self, progress: impl FnMut(Progress)) -> Result<Progress, StoreError> {
+        self.reset_where(|_| true, progress).await
+    }
+
+    /// Makes the keys new whose first part is text or bytes that begin with `prefix`, as
+    /// [`reset_all`](Self::reset_all) does.
+    ///
+    /// # Errors
+    /// As [`reset_all`](Self::reset_all).
+    pub async fn reset_prefix(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        progress: impl FnMut(Progress),
+    ) -> Result<Progress, StoreError> {
+        let prefix = prefix.as_ref();
+        self.reset_where(|name| begins_with(name, prefix), progress).await
+    }
+
+    async fn reset_where(
+        &self,
+        is_meant: impl Fn(&KeyName) -> bool,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Progress, StoreError> {
+        let mut done = Progress::default();
+        let mut walk = self.keys();
+        while let Some(keys) = walk.step().await? {
+            let is_meant =
+                |key: &&Vec<u8>| self.inner.prefix.name(key).is_some_and(|name| is_meant(&name));
+            done.seen += u64::try_from(keys.len()).unwrap_or(0);
+            let meant: Vec<&Vec<u8>> = keys.iter().filter(is_meant).collect();
+            if !meant.is_empty() {
+                let gone = self.store.connection().send(cmd("UNLINK").arg(&meant)).await?;
+                if let Value::Int(gone) = gone {
+                    done.reset += u64::try_from(gone).unwrap_or(0);
+                }
+            }
+            progress(done);
+        }
+        Ok(done)
+    }
+}
+
+fn begins_with(name: &KeyName, prefix: &[u8]) -> bool {
+    let mut first = None;
+    name.parts(&mut |part| {
+        let begins = matches!(part, Part::Bytes(bytes) if bytes.starts_with(prefix));
+        first.get_or_insert(begins);
+    });
+    first.unwrap_or(false)
+}

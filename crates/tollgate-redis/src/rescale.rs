@@ -1,0 +1,203 @@
+//! States made under other numbers: read, scaled in proportion as in memory, and written back
+//! unless they have changed meanwhile. Two round trips more, once a key after a change.
+
+use std::collections::HashMap;
+
+use redis::{Value, cmd};
+use tollgate::port::State;
+
+use crate::error::StoreError;
+use crate::layout::shown;
+use crate::request::{Asked, Reply};
+use crate::script::{self, Packed, RECORD, Unpacked};
+use crate::store::RedisStore;
+use crate::terms::{ENTRIES, ENTRY, HEADER, Terms};
+
+type Fields = HashMap<Vec<u8>, Vec<u8>>;
+
+/// What is kept under a key.
+enum Kept {
+    Nothing,
+    Text(Vec<u8>),
+    Hash(Fields),
+}
+
+/// A state and the limit it was made under.
+struct Found {
+    terms: Terms,
+    state: State,
+    records: Vec<u8>,
+}
+
+/// Brings a key's state under the charge's limit.
+pub(crate) async fn rescale(
+    store: &RedisStore,
+    charge: &Asked<'_>,
+    now: u64,
+) -> Result<(), StoreError> {
+    let kept = fetch(store, &charge.key).await?;
+    let Some(found) = found(&kept, charge)? else { return Ok(()) };
+    let terms = &charge.limiter.terms;
+    if found.terms.tag == terms.tag {
+        // Somebody else was first.
+        return Ok(());
+    }
+    let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
+    let records = rewritten(&found, terms, &state, now);
+    let mut fresh_at = script::moment(terms.ported.fresh_at(&state));
+    if let Some(last) = records.last_chunk::<RECORD>() {
+        fresh_at = fresh_at.max(Unpacked(last).moment().unwrap_or(fresh_at));
+    }
+    let new =
+        if fresh_at > script::moment(now) { written(terms, &state, &records) } else { Vec::new() };
+    let told = store.told_time();
+    let fresh_at = fresh_at.to_string();
+    let mut args: Vec<&[u8]> = vec![told.as_bytes(), b"swap", b""];
+    match &kept {
+        Kept::Text(raw) => args.extend([raw.as_slice(), b"", b""]),
+        Kept::Hash(fields) => args.extend([&b""[..], field(fields, b"h"), field(fields, b"r")]),
+        Kept::Nothing => return Ok(()),
+    }
+    args.push(fresh_at.as_bytes());
+    args.extend(new.iter().map(Vec::as_slice));
+    // Whether it was swapped or somebody else was first: the next try sees.
+    Reply::read(store.connection().run(&[&charge.key], &args).await?).map(drop)
+}
+
+/// A key's state as it would be under the charge's limit; `None` if it has gone meanwhile.
+pub(crate) async fn look(
+    store: &RedisStore,
+    charge: &Asked<'_>,
+    now: u64,
+) -> Result<Option<State>, StoreError> {
+    let kept = fetch(store, &charge.key).await?;
+    let Some(found) = found(&kept, charge)? else { return Ok(None) };
+    if found.terms.tag == charge.limiter.terms.tag {
+        return Ok(None);
+    }
+    Ok(Some(charge.limiter.terms.ported.rescale(&found.terms.ported, &found.state, now)))
+}
+
+async fn fetch(store: &RedisStore, key: &[u8]) -> Result<Kept, StoreError> {
+    let kind = store.connection().send(cmd("TYPE").arg(key)).await?;
+    let kind = match kind {
+        Value::SimpleString(kind) => kind,
+        _ => String::new(),
+    };
+    let value = match kind.as_str() {
+        "none" => return Ok(Kept::Nothing),
+        "string" => store.connection().send(cmd("GET").arg(key)).await?,
+        "hash" => store.connection().send(cmd("HGETALL").arg(key)).await?,
+        _ => return Err(StoreError::Foreign(shown(key))),
+    };
+    Ok(match value {
+        Value::BulkString(raw) => Kept::Text(raw),
+        Value::Array(items) => Kept::Hash(pairs(items)),
+        Value::Map(items) => {
+            Kept::Hash(pairs(items.into_iter().flat_map(|(field, value)| [field, value]).collect()))
+        }
+        _ => Kept::Nothing,
+    })
+}
+
+fn pairs(items: Vec<Value>) -> Fields {
+    let bytes = |value: Value| match value {
+        Value::BulkString(bytes) => bytes,
+        _ => Vec::new(),
+    };
+    let mut items = items.into_iter().map(bytes);
+    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
+}
+
+fn field<'a>(fields: &'a Fields, name: &[u8]) -> &'a [u8] {
+    fields.get(name).map_or(&[], Vec::as_slice)
+}
+
+fn found(kept: &Kept, charge: &Asked<'_>) -> Result<Option<Found>, StoreError> {
+    let found = match kept {
+        Kept::Nothing => return Ok(None),
+        Kept::Text(raw) => read_text(raw),
+        Kept::Hash(fields) => read_hash(fields),
+    };
+    let found = found.ok_or_else(|| StoreError::Foreign(shown(&charge.key)))?;
+    Ok(Some(found))
+}
+
+fn read_text(raw: &[u8]) -> Option<Found> {
+    let (terms, rest) = Terms::of_state(raw)?;
+    let (words, records) = rest.split_at_checked(terms.width())?;
+    if terms.is_log() || records.len() % RECORD != 0 {
+        return None;
+    }
+    Some(Found { state: terms.read(words)?, records: records.to_vec(), terms })
+}
+
+fn read_hash(fields: &Fields) -> Option<Found> {
+    let (terms, header) = Terms::of_state(field(fields, b"h"))?;
+    if !terms.is_log() || header.len() != HEADER {
+        return None;
+    }
+    let mut header = Unpacked(header);
+    let (first, next, mut before) = (header.number()?, header.number()?, header.number()?);
+    let per_field = u64::try_from(ENTRIES).ok()?;
+    let mut entries = Vec::new();
+    let mut current = (u64::MAX, &[][..]);
+    for index in first..next {
+        if current.0 != index / per_field {
+            let name = (index / per_field).to_string();
+            current = (index / per_field, field(fields, name.as_bytes()));
+        }
+        let from = usize::try_from(index % per_field).ok()? * ENTRY;
+        let mut entry = Unpacked(current.1.get(from..from + ENTRY)?);
+        let (at, total) = (script::micros(entry.moment()?), entry.number()?);
+        // Totals wrap.
+        entries.push((at, total.wrapping_sub(before) % (1 << 52)));
+        before = total;
+    }
+    let state = State::SlidingLog(entries);
+    Some(Found { terms, state, records: field(fields, b"r").to_vec() })
+}
+
+/// The records of open reservations, their units priced anew.
+fn rewritten(found: &Found, terms: &Terms, state: &State, now: u64) -> Vec<u8> {
+    let same_kind =
+        std::mem::discriminant(&found.terms.shape) == std::mem::discriminant(&terms.shape);
+    let rewrite = |record: &[u8]| {
+        let mut read = Unpacked(record);
+        let (until, ticket, units) = (read.moment()?, read.word()?, read.word()?);
+        let (_, _, taken) = (read.number()?, read.number()?, read.moment()?);
+        let taken = if same_kind { taken } else { Terms::moment(state, now) };
+        let head = Packed::default().signed(until);
+        let head = head.bytes(&ticket.to_be_bytes()).bytes(&units.to_be_bytes());
+        Some(head.bytes(&terms.amount(units).0).signed(taken).0)
+    };
+    found.records.chunks(RECORD).filter_map(rewrite).flatten().collect()
+}
+
+/// The state as it is kept: one string, or a hash's fields and values.
+fn written(terms: &Terms, state: &State, records: &[u8]) -> Vec<Vec<u8>> {
+    let State::SlidingLog(entries) = state else {
+        let state = terms.write(state);
+        let words = if state.is_empty() { vec![0; terms.width()] } else { state };
+        return vec![[&terms.tag, words.as_slice(), records].concat()];
+    };
+    let mut total = 0_u64;
+    let packed: Vec<u8> = entries
+        .iter()
+        .flat_map(|(at, units)| {
+            total += units;
+            Packed::default().signed(script::moment(*at)).number(total).0
+        })
+        .collect();
+    let seen = entries.last().map_or(i64::MIN / 1024, |(at, _)| script::moment(*at));
+    let count = u64::try_from(entries.len()).unwrap_or(0);
+    let header = Packed::default().number(0).number(count).number(0).signed(seen).number(total);
+    let mut fields = vec![b"h".to_vec(), [terms.tag.as_slice(), &header.0].concat()];
+    for (number, chunk) in packed.chunks(ENTRIES * ENTRY).enumerate() {
+        fields.extend([number.to_string().into_bytes(), chunk.to_vec()]);
+    }
+    if !records.is_empty() {
+        fields.extend([b"r".to_vec(), records.to_vec()]);
+    }
+    fields
+}

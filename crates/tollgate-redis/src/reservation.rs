@@ -1,0 +1,163 @@
+//! Reservations: units taken now and settled when the real cost is known.
+//!
+//! A reservation is a record beside its key's state, written in the call that takes the units. Who
+//! next touches the key after its time-out gives them back, whatever became of its owner.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate::Decision;
+use tollgate::port::State;
+
+use crate::bounds::MAX_RESERVATION;
+use crate::error::StoreError;
+use crate::limiter::{RedisLimiter, agree};
+use crate::request::{Asked, Hold, Mode};
+use crate::script::Packed;
+
+/// The answer to [`RedisLimiter::reserve`].
+#[derive(Debug)]
+#[must_use = "dropping a reservation gives its units back"]
+pub enum Reserved {
+    /// The units are taken.
+    Held(RedisReservation),
+    /// They are not.
+    Denied(Decision),
+}
+
+/// Units that are taken until it is known how many were needed.
+///
+/// Dropped in an async runtime, it gives them back; dropped elsewhere, they come back when it times
+/// out. What is committed or settled after that is charged anew, into debt if it must.
+#[must_use = "dropping a reservation gives its units back"]
+pub struct RedisReservation {
+    decision: Decision,
+    /// Until it has ended.
+    claim: Option<Claim>,
+}
+
+struct Claim {
+    limiter: RedisLimiter,
+    key: Vec<u8>,
+    ticket: [u8; 8],
+    cost: u64,
+}
+
+impl Reserved {
+    pub(crate) async fn ask(
+        limiter: &RedisLimiter,
+        key: Vec<u8>,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Reserved, StoreError> {
+        let ticket = limiter.store.next_ticket().to_be_bytes();
+        let terms = &limiter.inner.terms;
+        let packed = Packed::default().bytes(&ticket).bytes(&cost.to_be_bytes());
+        let hold = Hold {
+            ticket: packed.bytes(&terms.amount(cost).0).0,
+            timeout: timeout.min(MAX_RESERVATION).as_micros().to_string(),
+        };
+        let asked = [Asked { limiter: &limiter.inner, key, cost }];
+        let possible = limiter.is_possible(cost);
+        let (mode, hold) = if possible { (Mode::Take, Some(&hold)) } else { (Mode::Look, None) };
+        let mut met = limiter.store.ask(&asked, mode, hold).await?;
+        let state = met.states.pop().unwrap_or(State::New);
+        let decision = terms.ported.decide(&state, met.now, cost);
+        if possible {
+            agree(met.fits, &decision)?;
+        }
+        if !decision.is_allowed() {
+            return Ok(Reserved::Denied(decision));
+        }
+        let [Asked { key, .. }] = asked;
+        let claim = Claim { limiter: limiter.clone(), key, ticket, cost };
+        Ok(Reserved::Held(RedisReservation { decision, claim: Some(claim) }))
+    }
+
+    /// The reservation, if there is one.
+    pub fn held(self) -> Option<RedisReservation> {
+        match self {
+            Reserved::Held(reservation) => Some(reservation),
+            Reserved::Denied(_) => None,
+        }
+    }
+
+    /// The decision, either way.
+    pub fn decision(&self) -> &Decision {
+        match self {
+            Reserved::Held(reservation) => &reservation.decision,
+            Reserved::Denied(decision) => decision,
+        }
+    }
+}
+
+impl RedisReservation {
+    /// The decision that took the units.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// How many units are reserved.
+    pub fn cost(&self) -> u64 {
+        self.claim.as_ref().map_or(0, |claim| claim.cost)
+    }
+
+    /// Keeps what was reserved: the estimate was right.
+    ///
+    /// # Errors
+    /// Where the store has no answer: the units then come back when the reservation times out.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        let actual = self.cost();
+        self.settle(actual).await
+    }
+
+    /// Gives everything back: nothing was used.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn cancel(self) -> Result<(), StoreError> {
+        self.settle(0).await
+    }
+
+    /// Charges what was really used instead of what was reserved: gives the difference back, or
+    /// takes it, into debt if it is not there.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn settle(mut self, actual: u64) -> Result<(), StoreError> {
+        match self.claim.take() {
+            Some(claim) => claim.settle(actual).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Claim {
+    async fn settle(&self, actual: u64) -> Result<(), StoreError> {
+        let RedisLimiter { store, inner } = &self.limiter;
+        let spec = |units: u64| if units > 0 { inner.spec(units) } else { Vec::new() };
+        let back = self.cost.saturating_sub(actual);
+        let amount = if back > 0 { inner.terms.amount(back).0 } else { Vec::new() };
+        let what = || {
+            let (more, anew) = (spec(actual.saturating_sub(self.cost)), spec(actual));
+            vec![b"end".to_vec(), self.ticket.to_vec(), amount.clone(), more, anew]
+        };
+        store.change(inner, &self.key, what).await.map(drop)
+    }
+}
+
+impl Drop for RedisReservation {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.take() else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // Should it fail, the units come back when the reservation times out.
+            runtime.spawn(async move { claim.settle(0).await });
+        }
+    }
+}
+
+impl fmt::Debug for RedisReservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisReservation").field("cost", &self.cost()).finish_non_exhaustive()
+    }
+}

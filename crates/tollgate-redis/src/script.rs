@@ -1,0 +1,104 @@
+//! The script, put together when this crate is built, and the numbers it is called with.
+
+use std::sync::OnceLock;
+
+use redis::Script;
+
+/// In the order of their numbers: each uses what those before it define.
+const SOURCE: &str = concat!(
+    include_str!("script/1_head.lua"),
+    include_str!("script/2_sliding_log.lua"),
+    include_str!("script/3_change.lua"),
+    include_str!("script/4_swap.lua"),
+    include_str!("script/5_decide.lua"),
+);
+
+/// The script's text.
+pub(crate) fn source() -> &'static str {
+    SOURCE
+}
+
+/// What the server knows it by.
+pub(crate) fn hash() -> &'static str {
+    static HASH: OnceLock<String> = OnceLock::new();
+    HASH.get_or_init(|| Script::new(SOURCE).get_hash().to_owned())
+}
+
+/// The script's answers other than allowed and denied.
+pub(crate) const OTHER: i64 = 2;
+pub(crate) const CALENDAR: i64 = 3;
+pub(crate) const DUE: i64 = 4;
+pub(crate) const MANY: i64 = 5;
+
+/// Bytes of a reservation's record.
+pub(crate) const RECORD: usize = 44;
+
+/// A moment later than any that a state can hold.
+pub(crate) const LATEST: i64 = 1 << 53;
+
+/// What the script counts its moments from, in microseconds since 1970.
+const EPOCH: i64 = 4_000_000_000_000_000;
+
+/// The epoch's distance from the last multiple of `window`.
+pub(crate) fn phase(window: u64) -> u64 {
+    EPOCH.unsigned_abs() % window
+}
+
+/// A moment as the script counts it.
+pub(crate) fn moment(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX) - EPOCH
+}
+
+/// A moment of the script's, in microseconds since 1970; none is earlier.
+pub(crate) fn micros(moment: i64) -> u64 {
+    u64::try_from(moment.saturating_add(EPOCH)).unwrap_or(0)
+}
+
+/// Writes what the script's `struct.unpack` reads: seven bytes, the highest first. The callers'
+/// numbers are below 2^53 by the limit's own check or by a cut.
+#[derive(Debug, Default)]
+pub(crate) struct Packed(pub(crate) Vec<u8>);
+
+impl Packed {
+    #[must_use]
+    pub(crate) fn number(self, number: u64) -> Packed {
+        self.signed(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    #[must_use]
+    pub(crate) fn signed(mut self, number: i64) -> Packed {
+        self.0.extend_from_slice(&number.to_be_bytes()[1..]);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Packed {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}
+
+/// Reads what the script packs.
+#[derive(Debug)]
+pub(crate) struct Unpacked<'a>(pub(crate) &'a [u8]);
+
+impl Unpacked<'_> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<7>()?;
+        self.0 = rest;
+        let mut bytes = [0; 8];
+        bytes[1..].copy_from_slice(number);
+        Some(u64::from_be_bytes(bytes))
+    }
+
+    pub(crate) fn moment(&mut self) -> Option<i64> {
+        // Shifted up and down again, which carries the sign along.
+        self.number().map(|number| (number << 8).cast_signed() >> 8)
+    }
+
+    pub(crate) fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_be_bytes(*word))
+    }
+}

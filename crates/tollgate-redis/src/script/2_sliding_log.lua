@@ -1,0 +1,145 @@
+
+-- A sliding log is a hash: 'h' is the tag and the header, 'r' the records of reservations, and
+-- field k the entries 64k to 64k + 63 of 14 bytes each, a moment and the running total up to it.
+-- Entries are numbered for good; those from `first` to `next` - 1 are there. So a search is a
+-- bisection, a take rewrites one field, and spent fields are dropped a few at a time: no call
+-- costs more than the logarithm of the limit. Totals wrap at 2^52; only differences count.
+local read_log, write_log, take_log, tell_log
+if ARGV[3] == 'log' then
+    function read_log(key, tag, window)
+        local found = redis.pcall('HMGET', key, 'h', 'r')
+        if found.err then
+            return nil, OTHER
+        end
+        local head = found[1]
+        local log = { first = 0, next = 0, before = 0, seen = now, total = 0, records = found[2] or '' }
+        if head then
+            if #head ~= #tag + 35 or sub(head, 1, #tag) ~= tag then
+                return nil, OTHER
+            end
+            log.first, log.next, log.before, log.seen, log.total = unpack('>I7I7I7i7I7', head, #tag + 1)
+            if log.next > 9007199254740992 or log.first > log.next then
+                return nil, OTHER
+            end
+        elseif redis.call('EXISTS', key) == 1 then
+            return nil, OTHER
+        end
+        log.had_records = #log.records > 0
+        if log.had_records and unpack('>i7', log.records) <= now then
+            log.due = true
+        end
+
+        local fields = {}
+        function log.field(number)
+            fields[number] = fields[number] or redis.call('HGET', key, number) or ''
+            return fields[number]
+        end
+        -- The moment of an entry and the running total up to it.
+        function log.entry(index)
+            return unpack('>i7I7', log.field(floor(index / 64)), index % 64 * 14 + 1)
+        end
+        function log.total_before(index)
+            if index == log.first then
+                return log.before
+            end
+            local _, total = log.entry(index - 1)
+            return total
+        end
+        -- The first entry from `low` on of which `holds` is true, which it is for good once it is.
+        function log.find(low, holds)
+            local high = log.next
+            while low < high do
+                local middle = floor((low + high) / 2)
+                if holds(log.entry(middle)) then
+                    high = middle
+                else
+                    low = middle + 1
+                end
+            end
+            return low
+        end
+
+        log.at = max(now, log.seen)
+        log.view = log.next
+        if log.next > log.first and log.seen + window > log.at then
+            -- Mostly the first entry counts, or one near it.
+            local near = min(log.first + 16, log.next - 1)
+            local low = log.entry(near) + window <= log.at and near + 1 or log.first
+            log.view = log.find(low, function(at) return at + window > log.at end)
+        end
+        log.gone = log.view == log.next and log.total or log.total_before(log.view)
+        log.used = (log.total - log.gone) % 4503599627370496
+        return log
+    end
+
+    -- Writes the log's header, its changed fields and its records; drops other fields.
+    function write_log(key, tag, log, window, changed, dropped)
+        local head = pack('>I7I7I7i7I7', log.first, log.next, log.before, log.seen, log.total)
+        local write = { 'HSET', key, 'h', tag .. head }
+        local fresh = log.seen + window
+        if #log.records > 0 then
+            write[5], write[6] = 'r', log.records
+            fresh = max(fresh, (unpack('>i7', log.records, #log.records - RECORD + 1)))
+        elseif log.had_records then
+            dropped[#dropped + 1] = 'r'
+        end
+        for number, field in pairs(changed) do
+            -- A long list of arguments does not fit Lua's stack.
+            if #write > 200 then
+                redis.call(spread(write))
+                write = { 'HSET', key }
+            end
+            write[#write + 1] = number
+            write[#write + 1] = field
+        end
+        redis.call(spread(write))
+        for _, name in ipairs(dropped) do
+            redis.call('HDEL', key, name)
+        end
+        redis.call('PEXPIREAT', key, ceil((fresh + late) / 1000) + 4000000000000)
+    end
+
+    -- Adds `cost` at the log's moment, whether it fits or not.
+    function take_log(key, tag, log, limit, window, cost)
+        local dropped = {}
+        if log.view == log.next and log.next > 0 then
+            redis.call('UNLINK', key)
+            log.first, log.next, log.before, log.total = 0, 0, 0, 0
+        elseif log.view > log.first then
+            local field = floor(log.first / 64)
+            local first = min(log.view, (field + 8) * 64)
+            log.before = log.total_before(first)
+            while field < floor(first / 64) do
+                dropped[#dropped + 1] = field
+                field = field + 1
+            end
+            log.first = first
+        end
+        local index = log.next
+        -- Equal moments share an entry. Only a debt can make more entries than units are allowed: it
+        -- shares the last one too.
+        if index > log.first and (log.seen == log.at or index - log.first > limit) then
+            index = index - 1
+        end
+        log.total = (log.total + min(cost, 2251799813685248 - log.used)) % 4503599627370496
+        log.next, log.seen = index + 1, log.at
+        local number = floor(index / 64)
+        local field = index % 64 == 0 and '' or sub(log.field(number), 1, index % 64 * 14)
+        write_log(key, tag, log, window, { [number] = field .. pack('>i7I7', log.at, log.total) }, dropped)
+    end
+
+    -- What the client needs to tell the figures: what is used, the last moment, and for a cost that
+    -- does not fit the entry to wait for, with all that will have left by then.
+    function tell_log(log, limit, cost)
+        local wait, left = 0, 0
+        local too_many = log.used - (limit - cost)
+        if too_many > 0 and log.used > 0 then
+            local index = log.find(log.view, function(_, total)
+                return (total - log.gone) % 4503599627370496 >= too_many
+            end)
+            wait, left = log.entry(min(index, log.next - 1))
+            left = (left - log.gone) % 4503599627370496
+        end
+        return pack('>I7i7i7I7', log.used, log.seen, wait, left)
+    end
+end

@@ -1,0 +1,178 @@
+
+-- 'change': one key whose state is changed whatever it holds. ARGV[4] is the tag and ARGV[5] the
+-- limit's numbers with no cost, as below. ARGV[6] says what:
+--   back    gives back the amount in ARGV[7]
+--   due     ends the reservations that have timed out, and gives them back
+--   end     ends the reservation ARGV[7]: if it is open, gives back the amount in ARGV[8], or takes
+--           the cost in ARGV[9]; if it is not, takes the cost in ARGV[10]
+--   reset   makes the key new; open reservations stay open
+-- An amount is two numbers (a bucket's debt; or units and 0) and the moment of the take.
+--
+-- What is taken, nothing at times, is taken by the code below, whether it is there or not: `forced`
+-- is the state it finds, `forced_tail` the records.
+local forced, forced_tail, forced_spec, known
+if ARGV[2] == 'change' then
+    local key, tag, spec, what = KEYS[1], ARGV[4], ARGV[5], ARGV[6]
+    local kind = sub(spec, 1, 1)
+    local log, words, records, limit, window = nil, nil, '', nil, nil
+
+    if kind == 'l' then
+        local why
+        limit, window = unpack('>I7I7', spec, 2)
+        log, why = read_log(key, tag, window)
+        if not log then
+            return { now, why, 1 }
+        end
+        records, known = log.records, log.next > log.first
+    else
+        local raw = redis.pcall('GET', key)
+        if raw then
+            local last = #tag + ((kind == 'b' or kind == 'n') and 21 or 14)
+            if type(raw) == 'table' or sub(raw, 1, #tag) ~= tag or #raw < last then
+                return { now, OTHER, 1 }
+            end
+            words, records, known = sub(raw, #tag + 1, last), sub(raw, last + 1), true
+        end
+    end
+
+    -- Takes units out of the entries up to `moment`, the latest first, and lays what follows anew.
+    local function log_back(units, moment)
+        local index = log.find(log.view, function(at) return at > moment end)
+        local low, left, gone = index, min(units, log.used), {}
+        while left > 0 and low > log.view do
+            low = low - 1
+            local _, total = log.entry(low)
+            gone[low] = min(left, (total - log.total_before(low)) % 4503599627370496)
+            left = left - gone[low]
+        end
+        if low == log.next then
+            return
+        end
+        local number = floor(low / 64)
+        local changed, dropped = {}, {}
+        local parts = { low % 64 == 0 and '' or sub(log.field(number), 1, low % 64 * 14) }
+        local before, total, next = log.total_before(low), log.total_before(low), low
+        local seen = low > log.first and log.entry(low - 1) or now
+        for entry = low, log.next - 1 do
+            local at, up_to = log.entry(entry)
+            local kept = (up_to - before) % 4503599627370496 - (gone[entry] or 0)
+            before = up_to
+            if kept > 0 then
+                total, seen = (total + kept) % 4503599627370496, at
+                parts[#parts + 1] = pack('>i7I7', at, total)
+                next = next + 1
+                if next % 64 == 0 then
+                    changed[number], parts, number = table.concat(parts), {}, number + 1
+                end
+            end
+        end
+        local rest = table.concat(parts)
+        if rest ~= '' then
+            changed[number], number = rest, number + 1
+        end
+        while number <= floor((log.next - 1) / 64) do
+            dropped[#dropped + 1], number = number, number + 1
+        end
+        if next == log.first then
+            changed, dropped = {}, {}
+            redis.call('UNLINK', key)
+        end
+        log.next, log.seen, log.total, log.records = next, seen, total, records
+        write_log(key, tag, log, window, changed, dropped)
+        log = read_log(key, tag, window)
+    end
+
+    local function back(a, b, moment)
+        if log then
+            log_back(a, moment)
+        elseif not words then
+            return
+        elseif kind == 'b' then
+            local _, _, parts = unpack('>I7I7I7', spec, 2)
+            local at, owed, part = unpack('>i7I7I7', words)
+            owed, part = owed - max(now - at, 0) - a, part - b
+            if part < 0 then
+                owed, part = owed - 1, part + parts
+            end
+            words = owed >= 0 and owed + part > 0 and pack('>i7I7I7', max(now, at), owed, part) or nil
+        elseif kind == 'n' then
+            local _, window, phase = unpack('>I7I7I7', spec, 2)
+            local last, current, previous = unpack('>i7I7I7', words)
+            local at = max(now, last)
+            local into = (last + phase) % window + at - last
+            if into >= window then
+                previous = into < 2 * window and current or 0
+                current, into = 0, into % window
+            end
+            local from_current = moment >= at - into and min(a, current) or 0
+            current = current - from_current
+            -- What was taken two windows ago no longer counts.
+            if moment >= at - into - window then
+                previous = previous - min(a - from_current, previous)
+            end
+            words = current + previous > 0 and pack('>i7I7I7', at, current, previous) or nil
+        else
+            local ends, used = unpack('>i7I7', words)
+            -- What was taken in an earlier window is gone with it.
+            if moment >= ends then
+                used = max(used - a, 0)
+            end
+            words = used > 0 and now < ends and pack('>i7I7', ends, used) or nil
+        end
+    end
+
+    forced_spec = spec
+    if what == 'back' then
+        back(unpack('>I7I7i7', ARGV[7]))
+    elseif what == 'due' then
+        while records ~= '' and unpack('>i7', records) <= now do
+            local a, b, moment = unpack('>I7I7i7', records, 24)
+            records = sub(records, RECORD + 1)
+            back(a, b, moment)
+        end
+    elseif what == 'end' then
+        local found
+        for from = 1, #records, RECORD do
+            if sub(records, from + 7, from + 14) == ARGV[7] then
+                found = from
+            end
+        end
+        if found then
+            local _, _, moment = unpack('>I7I7i7', records, found + 23)
+            records = sub(records, 1, found - 1) .. sub(records, found + RECORD)
+            if ARGV[8] ~= '' then
+                local a, b = unpack('>I7I7', ARGV[8])
+                back(a, b, moment)
+            elseif ARGV[9] ~= '' then
+                forced_spec = ARGV[9]
+            end
+        elseif ARGV[10] ~= '' then
+            forced_spec = ARGV[10]
+        end
+    else
+        words = nil
+        if log then
+            redis.call('UNLINK', key)
+            log = read_log(key, tag, window)
+        end
+    end
+
+    if log then
+        local _, _, cost = unpack('>I7I7I7', forced_spec, 2)
+        log.records = records
+        if cost > 0 then
+            take_log(key, tag, log, limit, window, cost)
+        elseif log.view == log.next and records == '' then
+            redis.call('UNLINK', key)
+        else
+            write_log(key, tag, log, window, {}, {})
+        end
+        return { now, known and 1 or 0 }
+    elseif not words and records == '' and forced_spec == spec then
+        if known then
+            redis.call('DEL', key)
+        end
+        return { now, known and 1 or 0 }
+    end
+    forced, forced_tail = words and tag .. words or false, records
+end

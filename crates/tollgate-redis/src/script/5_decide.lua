@@ -1,0 +1,183 @@
+
+-- 'take' and 'look': KEYS[i] is charge i's key, ARGV[2i + 2] the tag of its limit and ARGV[2i + 3]
+-- the limit's numbers and the cost. After the last, a reservation has its ticket with its units and
+-- amount, and its time-out. Answers with now, whether all fit, and each state as it was met.
+local count = #KEYS
+local look, hold = ARGV[2] == 'look', ARGV[2] == 'take' and ARGV[2 * count + 4]
+-- With room for one charge from the start: a table that grows costs as much as a command.
+local reply, taken, fresh, tails = { now, 1, false }, { false }, { 0 }, { '' }
+for i = 1, count do
+    local key, tag, spec = KEYS[i], ARGV[2 * i + 2], ARGV[2 * i + 3]
+    local kind = sub(spec, 1, 1)
+    -- What the charge leaves behind if it fits, from when that is worthless, and the moment that a
+    -- reservation remembers.
+    local after, worthless, moment, tail
+    if kind == 'l' then
+        local limit, window, cost = unpack('>I7I7I7', spec, 2)
+        local log, why = read_log(key, tag, window)
+        if not log then
+            return { now, why, i }
+        elseif log.due then
+            return { now, DUE, i }
+        end
+        reply[i + 2] = tell_log(log, limit, cost)
+        if log.used <= limit - cost then
+            after, moment, tail = log, log.at, log.records
+        end
+    else
+        local raw, from = forced, #tag + 1
+        if raw == nil then
+            raw, tail = redis.pcall('GET', key), ''
+            if raw then
+                local last = #tag + ((kind == 'b' or kind == 'n') and 21 or 14)
+                if type(raw) == 'table' or sub(raw, 1, #tag) ~= tag or #raw < last then
+                    return { now, OTHER, i }
+                elseif #raw > last then
+                    tail, raw = sub(raw, last + 1), sub(raw, 1, last)
+                    if unpack('>i7', tail) <= now then
+                        return { now, DUE, i }
+                    end
+                end
+            end
+            reply[i + 2] = raw
+        else
+            tail, spec = forced_tail, forced_spec
+        end
+
+        if kind == 'b' then
+            -- A bucket owes time: whole microseconds, and parts of one more. Nothing is multiplied
+            -- or divided: the client has done so for the limit and for the cost. The sums stay below
+            -- 2^53, since a limit is at most 100 years (3.2e15), a debt is cut to 158 years, and
+            -- a microsecond has at most 2^52 parts.
+            local most, most_part, parts, cost, cost_part = unpack('>I7I7I7I7I7', spec, 2)
+            local at, owed, part = now, 0, 0
+            if raw then
+                at, owed, part = unpack('>i7I7I7', raw, from)
+                if at < now then
+                    owed = owed - (now - at)
+                    if owed < 0 then
+                        owed, part = 0, 0
+                    end
+                    at = now
+                end
+            end
+            owed, part = owed + cost, part + cost_part
+            if part >= parts then
+                owed, part = owed + 1, part - parts
+            end
+            if owed < most or (owed == most and part <= most_part) or forced ~= nil then
+                owed = min(owed, 5000000000000000)
+                after, worthless, moment = pack('>i7I7I7', at, owed, part), at + owed + 1, at
+            end
+        elseif kind == 'n' then
+            -- A sliding counter keeps its last moment, and the counts of that window and the one
+            -- before it.
+            local limit, window, phase, cost = unpack('>I7I7I7I7', spec, 2)
+            local last, current, previous = now, 0, 0
+            if raw then
+                last, current, previous = unpack('>i7I7I7', raw, from)
+            end
+            local at = max(now, last)
+            local into = (last + phase) % window + at - last
+            if into >= window then
+                previous = into < 2 * window and current or 0
+                current, into = 0, into % window
+            end
+            local left = limit - current - cost
+            local fits = left >= 0
+            if fits and previous > left then
+                -- floor(previous x in_view / window) <= left, without dividing: previous x in_view
+                -- is less than (left + 1) x window. Each product is hi x 2^50 + lo, exact for
+                -- a <= 2^50 and b < 2^52: cut at 25 bits, no product of halves and no sum of them
+                -- exceeds 2^53.
+                local function product(a, b)
+                    local a_high, b_high = floor(a / 33554432), floor(b / 33554432)
+                    local a_low, b_low = a - a_high * 33554432, b - b_high * 33554432
+                    local cross = a_high * b_low + a_low * b_high
+                    local carry = floor(cross / 33554432)
+                    local low = (cross - carry * 33554432) * 33554432 + a_low * b_low
+                    local over = floor(low / 1125899906842624)
+                    return a_high * b_high + carry + over, low - over * 1125899906842624
+                end
+                local high, low = product(previous, window - into)
+                local most_high, most_low = product(left + 1, window)
+                fits = high < most_high or (high == most_high and low < most_low)
+            end
+            if fits or forced ~= nil then
+                current = min(current + cost, 1125899906842624)
+                -- A count stops weighing when count x in_view < window.
+                worthless = at - into
+                if current > 0 then
+                    worthless = worthless + 2 * window - ceil(window / current) + 1
+                elseif previous > 0 then
+                    worthless = worthless + window - ceil(window / previous) + 1
+                end
+                after, moment = pack('>i7I7I7', at, current, previous), at
+            end
+        else
+            -- A fixed window keeps when it ends and what was taken in it. A calendar's next end is
+            -- the client's to say: it names a window from `a` to `b`, and is asked again if now is
+            -- not in it.
+            local limit, a, b, cost = unpack('>I7i7i7I7', spec, 2)
+            local ends, used = now, 0
+            if raw then
+                ends, used = unpack('>i7I7', raw, from)
+            end
+            if now >= ends or used == 0 then
+                used = 0
+                if kind == 'e' then
+                    ends = now - (now + b) % a + a
+                elseif kind == 'f' then
+                    ends = now + a
+                elseif a <= now and now < b then
+                    ends = b
+                else
+                    return { now, CALENDAR, i }
+                end
+            end
+            if used <= limit - cost or forced ~= nil then
+                after = pack('>i7I7', ends, min(used + cost, 9007199254740992))
+                worthless, moment = ends, ends
+            end
+        end
+    end
+
+    if not after then
+        reply[2] = 0
+    elseif hold then
+        local lasts, from = now + ARGV[2 * count + 5], #tail
+        if from >= MOST_RECORDS * RECORD then
+            return { now, MANY, i }
+        end
+        -- Where it belongs by when it times out: mostly at the end.
+        while from > 0 and unpack('>i7', tail, from - RECORD + 1) > lasts do
+            from = from - RECORD
+        end
+        local record = pack('>i7', lasts) .. hold .. pack('>i7', moment)
+        tail = sub(tail, 1, from) .. record .. sub(tail, from + 1)
+    end
+    taken[i], fresh[i], tails[i] = after, worthless, tail
+end
+if look or reply[2] == 0 then
+    return reply
+end
+
+for i = 1, count do
+    local key, tag, tail, after = KEYS[i], ARGV[2 * i + 2], tails[i], taken[i]
+    if type(after) == 'table' then
+        local limit, window, cost = unpack('>I7I7I7', ARGV[2 * i + 3], 2)
+        after.records = tail
+        take_log(key, tag, after, limit, window, cost)
+    else
+        local lasts = fresh[i]
+        if tail ~= '' then
+            lasts = max(lasts, (unpack('>i7', tail, #tail - RECORD + 1)))
+            after = after .. tail
+        end
+        redis.call('SET', key, tag .. after, 'PXAT', ceil((lasts + late) / 1000) + 4000000000000)
+    end
+end
+if forced ~= nil then
+    reply[2] = known and 1 or 0
+end
+return reply

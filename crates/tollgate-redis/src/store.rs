@@ -1,0 +1,181 @@
+//! The store: a connection to one server, and the limiters whose state it keeps.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tollgate::{Limit, ManualClock};
+
+use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, MAX_NAME};
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::limiter::RedisLimiter;
+use crate::script;
+
+/// The oldest server that can be used: PXAT came with it.
+const OLDEST: (u64, u64) = (6, 2);
+
+/// A Redis or Valkey server that keeps the state of limiters. Clones share the connection.
+///
+/// ```no_run
+/// use tollgate::Limit;
+/// use tollgate_redis::RedisStore;
+///
+/// # async fn example() -> Result<(), tollgate_redis::StoreError> {
+/// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
+/// let logins = store.limiter("login", Limit::per_minute(10))?;
+/// if logins.check("ana").await?.is_allowed() {
+///     // serve the request
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisStore {
+    inner: Arc<Inner>,
+    /// A test's own time.
+    clock: Option<ManualClock>,
+}
+
+struct Inner {
+    connection: Connection,
+    /// What the next reservation is known by: begins anywhere, so that no two processes meet.
+    tickets: AtomicU64,
+}
+
+impl RedisStore {
+    /// Connects to the server at `url`, and sees that it can be used.
+    ///
+    /// `redis://user:password@host:6379/0`, `rediss://…` for TLS (feature `tls`),
+    /// `redis+unix:///path?db=0&user=…&pass=…` for a socket; `?protocol=resp3` for RESP3.
+    ///
+    /// # Errors
+    /// Where the URL is wrong, nobody answers, the password is refused, the server is older than
+    /// 6.2 or is part of a Cluster.
+    pub async fn connect(url: &str) -> Result<RedisStore, StoreError> {
+        RedisStore::builder(url).connect().await
+    }
+
+    /// To connect with time-outs of one's own.
+    pub fn builder(url: impl Into<String>) -> RedisStoreBuilder {
+        RedisStoreBuilder {
+            url: url.into(),
+            timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+        }
+    }
+
+    /// The limiter `name`: `limit` over many keys. Limiters of one name, in whatever process, share
+    /// their keys; where the numbers differ, a key keeps its proportion.
+    ///
+    /// # Errors
+    /// Where the limit is impossible or cannot be kept exact, or the name is too long.
+    pub fn limiter(&self, name: &str, limit: Limit) -> Result<RedisLimiter, StoreError> {
+        if name.len() > MAX_NAME {
+            return Err(StoreError::Request(format!(
+                "the limiter's name is {} bytes, must be at most {MAX_NAME}",
+                name.len()
+            )));
+        }
+        RedisLimiter::new(self.clone(), name, limit)
+    }
+
+    /// The same store for a test: it decides by `clock`, in whole microseconds, instead of the
+    /// server's clock, and its keys live an hour longer than they must.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_injected_clock(&self, clock: ManualClock) -> RedisStore {
+        RedisStore { inner: self.inner.clone(), clock: Some(clock) }
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.inner.connection
+    }
+
+    /// The time that the script is told: none, but in a test.
+    pub(crate) fn told_time(&self) -> String {
+        let told = |clock: &ManualClock| script::moment(clock.now().as_nanos() / 1000).to_string();
+        self.clock.as_ref().map(told).unwrap_or_default()
+    }
+
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.inner.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn see_that_it_fits(&self) -> Result<(), StoreError> {
+        let info = match self.connection().send(cmd("INFO").arg("server")).await? {
+            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+            _ => String::new(),
+        };
+        let fact = |name: &str| {
+            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let version = fact("redis_version").unwrap_or("unknown");
+        let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+        if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
+            return Err(StoreError::Unsuitable(format!(
+                "the server's version is {version}, must be at least 6.2"
+            )));
+        }
+        if fact("redis_mode") == Some("cluster") {
+            return Err(StoreError::Unsuitable(
+                "the server is part of a cluster, this store is for a single server".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("address", &self.inner.connection.address())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a [`RedisStore`] is connected with.
+#[derive(Clone)]
+#[must_use]
+pub struct RedisStoreBuilder {
+    url: String,
+    timeout: Duration,
+    connect_timeout: Duration,
+}
+
+impl RedisStoreBuilder {
+    /// The longest a call may take, a new connection included; 50 ms if not said.
+    pub fn timeout(mut self, timeout: Duration) -> RedisStoreBuilder {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The longest the first connection may take; a second if not said.
+    pub fn connect_timeout(mut self, timeout: Duration) -> RedisStoreBuilder {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// As [`RedisStore::connect`].
+    pub async fn connect(self) -> Result<RedisStore, StoreError> {
+        let connection = Connection::new(&self.url, self.timeout, self.connect_timeout).await?;
+        let seed = getrandom::u64()
+            .map_err(|error| StoreError::Unsuitable(format!("no random numbers: {error}")))?;
+        let inner = Inner { connection, tickets: AtomicU64::new(seed) };
+        let store = RedisStore { inner: Arc::new(inner), clock: None };
+        store.see_that_it_fits().await?;
+        Ok(store)
+    }
+}
+
+impl fmt::Debug for RedisStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStoreBuilder").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}

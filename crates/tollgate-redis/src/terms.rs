@@ -1,0 +1,175 @@
+//! A limit as the script knows it: a tag for its states, its numbers, and how its words are read.
+
+use std::str::FromStr;
+
+use tollgate::port::{Debt, Ported, Shape, State, Windows};
+use tollgate::{Limit, LimitError};
+
+use crate::bounds::{MAX_LIMIT_TEXT, MOST_DEBT, MOST_EXACT};
+use crate::error::StoreError;
+use crate::script::{self, Packed, Unpacked};
+
+/// What every state begins with, and the version of what follows.
+const MAGIC: &[u8] = b"T\x01";
+
+/// Bytes of a log's header.
+pub(crate) const HEADER: usize = 35;
+
+/// What a log field holds, and what an entry takes.
+pub(crate) const ENTRIES: usize = 64;
+pub(crate) const ENTRY: usize = 14;
+
+/// A checked limit with what the script needs of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) limit: Limit,
+    pub(crate) ported: Ported,
+    pub(crate) shape: Shape,
+    /// What states made under this limit begin with: the limit's own text, so that whoever finds
+    /// one under other numbers knows what it means.
+    pub(crate) tag: Vec<u8>,
+}
+
+impl Terms {
+    pub(crate) fn new(limit: Limit) -> Result<Terms, StoreError> {
+        let ported = Ported::new(&limit)?;
+        let text = limit.to_string();
+        let length = u8::try_from(text.len()).map_err(|_| {
+            StoreError::Request(format!(
+                "the limit is written in {} bytes, must be at most {MAX_LIMIT_TEXT}",
+                text.len()
+            ))
+        })?;
+        let tag = [MAGIC, &[length], text.as_bytes()].concat();
+        Ok(Terms { limit, shape: ported.shape(), ported, tag })
+    }
+
+    /// The limit that a state was made under, and what follows its tag.
+    pub(crate) fn of_state(raw: &[u8]) -> Option<(Terms, &[u8])> {
+        let (length, rest) = raw.strip_prefix(MAGIC)?.split_first()?;
+        let (text, words) = rest.split_at_checked(usize::from(*length))?;
+        let text = std::str::from_utf8(text).ok()?;
+        let limit: Result<Limit, LimitError> = Limit::from_str(text);
+        Some((Terms::new(limit.ok()?).ok()?, words))
+    }
+
+    /// The limit's numbers and a cost. `window` is the calendar's window as far as it is known.
+    pub(crate) fn spec(&self, cost: u64, window: [u64; 2]) -> Vec<u8> {
+        let packed = |kind: u8| Packed(vec![kind]);
+        let units = cost.min(MOST_EXACT);
+        let spec = match self.shape {
+            Shape::Bucket { most, parts } => {
+                let price = self.price(cost);
+                let limit = packed(b'b').number(most.micros).number(most.parts).number(parts);
+                limit.number(price.micros).number(price.parts)
+            }
+            Shape::FixedWindow { limit, start } => {
+                let spec = match start {
+                    Windows::Epoch(window) => {
+                        packed(b'e').number(limit).number(window).number(script::phase(window))
+                    }
+                    Windows::First(window) => packed(b'f').number(limit).number(window).number(0),
+                    Windows::Calendar => {
+                        let [from, to] = window.map(script::moment);
+                        packed(b'c').number(limit).signed(from).signed(to)
+                    }
+                };
+                spec.number(units)
+            }
+            Shape::SlidingCounter { limit, window } => {
+                let spec = packed(b'n').number(limit).number(window);
+                spec.number(script::phase(window)).number(units)
+            }
+            Shape::SlidingLog { limit, window } => {
+                packed(b'l').number(limit).number(window).number(units)
+            }
+        };
+        spec.0
+    }
+
+    /// Units as the script gives them back.
+    pub(crate) fn amount(&self, units: u64) -> Packed {
+        match self.shape {
+            Shape::Bucket { .. } => {
+                let price = self.price(units);
+                Packed::default().number(price.micros).number(price.parts)
+            }
+            _ => Packed::default().number(units.min(MOST_EXACT)).number(0),
+        }
+    }
+
+    fn price(&self, units: u64) -> Debt {
+        let price = self.ported.price(units);
+        if price.micros < MOST_DEBT { price } else { Debt { micros: MOST_DEBT, parts: 0 } }
+    }
+
+    pub(crate) fn is_log(&self) -> bool {
+        matches!(self.shape, Shape::SlidingLog { .. })
+    }
+
+    /// How many bytes of words there are; a log keeps none.
+    pub(crate) fn width(&self) -> usize {
+        match self.shape {
+            Shape::FixedWindow { .. } => 14,
+            Shape::Bucket { .. } | Shape::SlidingCounter { .. } => 21,
+            Shape::SlidingLog { .. } => 0,
+        }
+    }
+
+    /// The words as the script keeps them; for a log, what the script tells of it.
+    pub(crate) fn read(&self, words: &[u8]) -> Option<State> {
+        let mut words = Unpacked(words);
+        Some(match self.shape {
+            Shape::Bucket { .. } => State::Bucket {
+                at: script::micros(words.moment()?),
+                owed: Debt { micros: words.number()?, parts: words.number()? },
+            },
+            Shape::FixedWindow { .. } => {
+                State::FixedWindow { ends: script::micros(words.moment()?), used: words.number()? }
+            }
+            Shape::SlidingCounter { .. } => State::SlidingCounter {
+                last: script::micros(words.moment()?),
+                current: words.number()?,
+                previous: words.number()?,
+            },
+            Shape::SlidingLog { .. } => {
+                let (used, seen) = (words.number()?, script::micros(words.moment()?));
+                let (wait, left) = (script::micros(words.moment()?), words.number()?);
+                // A log of two entries that has the same answer as the whole one.
+                let entries = [(wait, left), (seen, used.checked_sub(left)?)];
+                State::SlidingLog(entries.into_iter().filter(|(_, units)| *units > 0).collect())
+            }
+        })
+    }
+
+    /// The words as the script reads them; none for a log.
+    pub(crate) fn write(&self, state: &State) -> Vec<u8> {
+        let words = Packed::default();
+        let words = match *state {
+            State::Bucket { at, owed } => {
+                let micros = owed.micros.min(MOST_DEBT);
+                words.signed(script::moment(at)).number(micros).number(owed.parts)
+            }
+            State::FixedWindow { ends, used } => {
+                words.signed(script::moment(ends)).number(used.min(MOST_EXACT))
+            }
+            State::SlidingCounter { last, current, previous } => {
+                let [current, previous] = [current, previous].map(|count| count.min(1 << 50));
+                words.signed(script::moment(last)).number(current).number(previous)
+            }
+            State::New | State::SlidingLog(_) => words,
+        };
+        words.0
+    }
+
+    /// What a reservation remembers of a key with this state.
+    pub(crate) fn moment(state: &State, now: u64) -> i64 {
+        script::moment(match state {
+            State::FixedWindow { ends, .. } => *ends,
+            State::Bucket { at, .. } => *at,
+            State::SlidingCounter { last, .. } => *last,
+            State::SlidingLog(entries) => entries.last().map_or(now, |(at, _)| *at),
+            State::New => now,
+        })
+    }
+}

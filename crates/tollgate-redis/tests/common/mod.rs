@@ -1,0 +1,98 @@
+//! What the tests share: a server, a runtime, and the store as the contract wants it.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::future::Future;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate::{Limit, ManualClock};
+use tollgate_redis::{RedisLimiter, RedisStore};
+use tollgate_testkit::{Answer, LimiterUnderTest, RedisServer, StoreUnderTest};
+
+/// The store's tick.
+pub(crate) const MICRO: Duration = Duration::from_micros(1);
+
+/// A busy machine must not fail a test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime can be made"))
+}
+
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    runtime().block_on(future)
+}
+
+/// The server that the tests of one binary share.
+pub(crate) fn server() -> &'static RedisServer {
+    static SERVER: OnceLock<RedisServer> = OnceLock::new();
+    SERVER.get_or_init(RedisServer::start)
+}
+
+pub(crate) async fn connect(url: &str) -> RedisStore {
+    let builder = RedisStore::builder(url).timeout(PATIENCE).connect_timeout(PATIENCE);
+    builder.connect().await.expect("the server is there")
+}
+
+/// The shared server by a connection that is shared, too.
+pub(crate) fn store() -> &'static RedisStore {
+    static STORE: OnceLock<RedisStore> = OnceLock::new();
+    STORE.get_or_init(|| wait(connect(&server().url())))
+}
+
+/// A name that no other test has.
+pub(crate) fn unique(name: &str) -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("{name} {}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A store whose time a test moves.
+pub(crate) struct Injected {
+    store: RedisStore,
+    name: String,
+}
+
+/// A limiter of it.
+pub(crate) struct InjectedLimiter(pub(crate) RedisLimiter);
+
+pub(crate) fn injected(clock: ManualClock) -> Injected {
+    Injected { store: store().with_injected_clock(clock), name: unique("store") }
+}
+
+impl StoreUnderTest for Injected {
+    type Limiter = InjectedLimiter;
+
+    fn limiter(&self, name: &str, limit: &Limit) -> InjectedLimiter {
+        let name = format!("{} {name}", self.name);
+        InjectedLimiter(self.store.limiter(&name, limit.clone()).expect("traffic has valid limits"))
+    }
+
+    fn check_all(&self, charges: &[(&InjectedLimiter, &str, u64)]) -> bool {
+        let charges: Vec<_> =
+            charges.iter().map(|(limiter, key, cost)| limiter.0.charge(*key).cost(*cost)).collect();
+        wait(self.store.check_all(&charges)).expect("the server answers").is_allowed()
+    }
+
+    fn reclaim(&self) {}
+}
+
+impl LimiterUnderTest for InjectedLimiter {
+    fn check_n(&self, key: &str, cost: u64) -> Answer {
+        wait(self.0.check_n(key, cost)).expect("the server answers").into()
+    }
+
+    fn peek_n(&self, key: &str, cost: u64) -> Answer {
+        wait(self.0.peek_n(key, cost)).expect("the server answers").into()
+    }
+
+    fn refund(&self, key: &str, units: u64) {
+        wait(self.0.refund(key, units)).expect("the server answers");
+    }
+
+    fn reset(&self, key: &str) {
+        wait(self.0.reset(key)).expect("the server answers");
+    }
+}
