@@ -11,72 +11,152 @@ pub(super) type Attribute = u32;
 /// How many attributes' values are held without an allocation.
 const INLINE: usize = 16;
 
-/// The names of the attributes, each number being its place in order.
+/// The names of the attributes, by number, and where to find them.
 #[derive(Debug, Default)]
-pub(super) struct Attributes(Box<[Box<str>]>);
+pub(super) struct Attributes {
+    names: Box<[Box<str>]>,
+    /// By sketch, each in the first free place from its own on; at least half are free, and none
+    /// is asked for without a free one after it.
+    places: Box<[Option<(Sketch, Attribute)>]>,
+}
 
 impl Attributes {
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Attributes {
         let mut names: Vec<&str> = names.into_iter().collect();
-        names.sort_unstable_by_key(|name| order(name));
+        names.sort_unstable();
         names.dedup();
-        Attributes(names.into_iter().map(Box::from).collect())
+        let mut places = vec![None; (2 * names.len() + 1).next_power_of_two()].into_boxed_slice();
+        for (name, number) in names.iter().zip(0..) {
+            let sketch = Sketch::of(name);
+            let mut place = sketch.place(places.len());
+            while places[place].is_some() {
+                place = (place + 1) % places.len();
+            }
+            places[place] = Some((sketch, number));
+        }
+        Attributes { names: names.into_iter().map(Box::from).collect(), places }
     }
 
     #[inline]
     pub(super) fn number(&self, name: &str) -> Option<Attribute> {
-        let found = self.0.binary_search_by(|known| {
-            // Most differ in length: their texts are not compared then.
-            let length = known.len().cmp(&name.len());
-            if length.is_eq() { (**known).cmp(name) } else { length }
-        });
-        u32::try_from(found.ok()?).ok()
+        let wanted = Sketch::of(name);
+        let mut place = wanted.place(self.places.len());
+        while let Some((sketch, number)) = &self.places[place] {
+            let is_it = || wanted.is_whole() || *self.names[*number as usize] == *name;
+            if *sketch == wanted && is_it() {
+                return Some(*number);
+            }
+            place = (place + 1) % self.places.len();
+        }
+        None
     }
 
     pub(super) fn name(&self, attribute: Attribute) -> &str {
-        &self.0[attribute as usize]
+        &self.names[attribute as usize]
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 
-    /// What `request` says of each.
+    /// What `request` says of each, in `room`, which is empty.
     #[inline]
-    pub(super) fn values<'r>(&self, request: &'r Request<'_>) -> Values<'r> {
-        let mut values: SmallVec<[Option<&'r str>; INLINE]> = SmallVec::new();
-        values.resize(self.0.len(), None);
+    pub(super) fn values<'v, 'r: 'v>(
+        &self,
+        request: &'r Request<'_>,
+        room: &'v mut Room<'r>,
+    ) -> Values<'v> {
+        room.resize(self.names.len(), None);
         for (name, value) in request.attributes() {
             if let Some(attribute) = self.number(name) {
-                values[attribute as usize] = Some(value);
+                room[attribute as usize] = Some(value);
             }
         }
-        Values(values)
+        Values(room)
     }
 }
 
-/// By length first: most names differ there, and it costs one comparison.
-fn order(name: &str) -> (usize, &str) {
-    (name.len(), name)
+/// The beginning, the end and the length of a name: of a short one that is all of it, and three
+/// numbers are compared faster than a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sketch {
+    first: u64,
+    last: u64,
+    length: usize,
 }
 
-/// What a request says of each attribute.
-pub(super) struct Values<'r>(SmallVec<[Option<&'r str>; INLINE]>);
-
-impl<'r> Values<'r> {
+impl Sketch {
     #[inline]
-    pub(super) fn get(&self, attribute: Attribute) -> Option<&'r str> {
+    fn of(name: &str) -> Sketch {
+        let (bytes, length) = (name.as_bytes(), name.len());
+        let (first, last) =
+            if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+                (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+            } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+                (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
+            } else {
+                let byte = |at: usize| u64::from(bytes.get(at).copied().unwrap_or(0));
+                (byte(0), byte(1) | byte(2) << 8)
+            };
+        Sketch { first, last, length }
+    }
+
+    /// Whether it says the whole name.
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.length <= 2 * size_of::<u64>()
+    }
+
+    /// Its place among so many, which are a power of two.
+    #[inline]
+    fn place(&self, places: usize) -> usize {
+        // A multiplication carries every bit to the upper ones; the constant is that of the golden
+        // ratio.
+        let mixed = (self.first ^ self.last.rotate_left(29) ^ self.length as u64)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 32) as usize & (places - 1)
+    }
+}
+
+/// Room for the values of a request. The caller's, since it is large: moving it would cost more
+/// than reading the values.
+pub(super) type Room<'r> = SmallVec<[Option<&'r str>; INLINE]>;
+
+/// What a request says of each attribute.
+#[derive(Clone, Copy)]
+pub(super) struct Values<'v>(&'v [Option<&'v str>]);
+
+impl<'v> Values<'v> {
+    #[inline]
+    pub(super) fn get(&self, attribute: Attribute) -> Option<&'v str> {
         self.0[attribute as usize]
     }
 
     /// What it says of every attribute, by number.
     #[inline]
-    pub(super) fn all(&self) -> &[Option<&'r str>] {
-        &self.0
+    pub(super) fn all(&self) -> &'v [Option<&'v str>] {
+        self.0
     }
+}
 
-    /// What it says of those it has, by number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Attribute, &'r str)> {
-        (0..).zip(&self.0).filter_map(|(attribute, value)| Some((attribute, (*value)?)))
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_name_is_found_and_no_other(
+            names in prop::collection::vec("[a-c]{0,20}", 0..40),
+            other in "[a-c]{0,20}",
+        ) {
+            let attributes = Attributes::new(names.iter().map(String::as_str));
+            for name in &names {
+                let number = attributes.number(name);
+                prop_assert_eq!(number.map(|number| attributes.name(number)), Some(name.as_str()));
+            }
+            prop_assert_eq!(attributes.number(&other).is_some(), names.contains(&other));
+        }
     }
 }

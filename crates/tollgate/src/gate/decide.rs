@@ -7,18 +7,18 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::InForce;
+use super::attributes::Room;
 use super::compiled::Kind;
 use super::hold::Scaled;
 use super::resolve::{Applied, INLINE, Resolved, Rules};
-use super::ruling::{Charges, RequestError, Ruled};
+use super::ruling::{Reason, RequestError};
+use super::told::{Charges, Ruled, Told};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::{CostError, Decision};
 use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held};
-use crate::store::memory::{
-    Charged, Culprit, Entry, Joint, Memory, Named, Turn, charge_all, look_all,
-};
+use crate::store::memory::{Charged, Culprit, Entry, Joint, Memory, Named, charge_all, look_all};
 use crate::time::Timestamp;
 
 /// Whether a request is charged or only looked at.
@@ -34,8 +34,12 @@ pub(super) enum Mode {
 pub(super) enum Answer {
     Listed(Kind),
     Wrong(RequestError),
-    Limits { was_blocked: bool },
+    /// Whether to go ahead, and why.
+    Limits(bool, Reason),
 }
+
+/// Charges to be decided.
+type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
 
 /// A charge to be decided.
 struct Pending<'p, 'a> {
@@ -66,7 +70,8 @@ impl Deciding<'_> {
         request: &Request<'_>,
         (charges, claims): (&mut Charges, &mut Vec<Scaled>),
     ) -> Answer {
-        let resolved = Resolved::new(self.in_force, request);
+        let mut room = Room::new();
+        let resolved = Resolved::new(self.in_force, request, &mut room);
         if let Some(list) = resolved.list() {
             return Answer::Listed(list);
         }
@@ -94,66 +99,127 @@ impl Deciding<'_> {
         rules: &[Applied<'_>],
         (charges, claims): (&mut Charges, &mut Vec<Scaled>),
     ) -> Answer {
-        let mut pending: SmallVec<[Pending<'_, '_>; INLINE]> = SmallVec::new();
-        let mut was_blocked = false;
+        let is_apart = |of: &Applied<'_>| of.rule.shadow || !self.blocked(of).is_zero();
+        if self.mode == Mode::Look || rules.iter().any(is_apart) {
+            return self.limits_apart(rules, (charges, claims));
+        }
+        let mut pending = Pendings::new();
+        for applied in rules {
+            for (named, joint) in self.joints(applied) {
+                charges.ruled.push(Ruled::new(applied.number, named.number, false, Duration::ZERO));
+                pending.push(Pending { applied, named, joint });
+            }
+        }
+        let mut turns = SmallVec::new();
+        let charged = charge_all(&pending, Pending::joint, &mut turns);
+        debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
+        if charged != Charged::All {
+            let decisions = turns.iter().map(|turn| turn.decision(charged));
+            return self.denied(&pending, decisions, charges);
+        }
+        charges.keep(&turns);
+        self.claim(&pending, turns.first().map(|turn| turn.now), claims);
+        Answer::Limits(true, if pending.is_empty() { Reason::NoRule } else { Reason::Limits })
+    }
+
+    /// Tells of charges that are not taken, since at least one is denied.
+    fn denied(
+        &self,
+        pending: &[Pending<'_, '_>],
+        decisions: impl Iterator<Item = Decision>,
+        charges: &mut Charges,
+    ) -> Answer {
+        let told = charges.ruled.drain(..).zip(decisions);
+        let mut told: SmallVec<[Told; INLINE]> =
+            told.map(|(ruled, decision)| Told { ruled, decision }).collect();
+        if self.mode == Mode::Take {
+            self.punish(pending, &mut told);
+        }
+        charges.set(&told);
+        in_short(&told)
+    }
+
+    /// [`limits`](Self::limits) where some rules only report, some keys are blocked, or nothing is
+    /// taken.
+    #[inline(never)]
+    fn limits_apart(
+        &self,
+        rules: &[Applied<'_>],
+        (charges, claims): (&mut Charges, &mut Vec<Scaled>),
+    ) -> Answer {
+        let (mut pending, mut told) = (Pendings::new(), SmallVec::new());
         // What only reports comes last, so that what decides is one slice.
         for shadow in [false, true] {
             for applied in rules.iter().filter(|applied| applied.rule.shadow == shadow) {
-                let blocked = self.blocked(applied);
-                was_blocked |= !shadow && !blocked.is_zero();
-                self.pend(applied, blocked, &mut pending, charges);
+                self.pend(applied, &mut pending, &mut told);
             }
         }
         let enforced = pending.iter().take_while(|charge| !charge.applied.rule.shadow).count();
-        let unlimited = charges.len() - pending.len();
+        let unlimited = told.len() - pending.len();
         let (enforcing, reporting) = pending.split_at(enforced);
-        let (bars, of_limits) = charges.split_at_mut(unlimited);
+        let (bars, of_limits) = told.split_at_mut(unlimited);
         let (decided, reported) = of_limits.split_at_mut(enforced);
-        debug_assert!(bars.iter().all(|bar| bar.limit == 0));
+        debug_assert!(bars.iter().all(|bar| bar.ruled.limit == 0));
+        let mut enforced = bars.iter().chain(&*decided).filter(|charge| !charge.ruled.shadow);
+        let was_blocked = enforced.any(|charge| !charge.ruled.blocked.is_zero());
         let take = self.mode != Mode::Look && !was_blocked;
         let taken_at = self.charge(enforcing, decided, take);
         self.claim(enforcing, taken_at, claims);
-        let allowed = take && decided.iter().all(Ruled::is_allowed);
+        let allowed = take && decided.iter().all(Told::is_allowed);
         for (group, reported) in groups(reporting, reported) {
-            let blocked = reported.iter().any(|charge| !charge.blocked.is_zero());
+            let blocked = reported.iter().any(|charge| !charge.ruled.blocked.is_zero());
             let taken_at = self.charge(group, reported, allowed && !blocked);
             self.claim(group, taken_at, claims);
         }
-        if take && self.mode == Mode::Take && !of_limits.iter().all(Ruled::is_allowed) {
+        if take && self.mode == Mode::Take {
             self.punish(&pending, of_limits);
         }
         if unlimited > 0 {
-            charges.sort_by_key(|charge| (charge.shadow, charge.rule));
+            told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
         }
-        Answer::Limits { was_blocked }
+        charges.set(&told);
+        match in_short(&told) {
+            Answer::Limits(allowed, Reason::Limits) if was_blocked => {
+                Answer::Limits(allowed, Reason::Block)
+            }
+            answer => answer,
+        }
+    }
+
+    /// The charges of a rule, one for each of its limits.
+    #[inline]
+    fn joints<'p, 'a>(
+        &'p self,
+        applied: &'p Applied<'a>,
+    ) -> impl Iterator<Item = (&'p Arc<Named>, Joint<'p>)> {
+        applied.terms.iter().enumerate().map(|(position, named)| {
+            let fingerprint = applied.fingerprint(position);
+            let entry = Entry { named, fingerprint, key: &applied.key };
+            let mut joint = Joint::new(self.memory(), entry);
+            joint.cost = applied.price.cost;
+            (named, joint)
+        })
     }
 
     /// Adds the charges of a rule, and where it has no limit only a block.
     fn pend<'p, 'a>(
         &'p self,
         applied: &'p Applied<'a>,
-        blocked: Duration,
-        pending: &mut SmallVec<[Pending<'p, 'a>; INLINE]>,
-        charges: &mut Charges,
+        pending: &mut Pendings<'p, 'a>,
+        told: &mut SmallVec<[Told; INLINE]>,
     ) {
-        let ruled = |limit| Ruled {
-            rule: applied.number,
-            limit,
-            shadow: applied.rule.shadow,
-            blocked,
+        let blocked = self.blocked(applied);
+        let undecided = |limit| Told {
+            ruled: Ruled::new(applied.number, limit, applied.rule.shadow, blocked),
             decision: Decision::UNLIMITED,
         };
         if applied.terms.is_empty() && !blocked.is_zero() {
             // In front, where no charge belongs to it.
-            charges.insert(0, ruled(0));
+            told.insert(0, undecided(0));
         }
-        for (position, named) in applied.terms.iter().enumerate() {
-            let fingerprint = applied.fingerprint(position);
-            let entry = Entry { named, fingerprint, key: &applied.key };
-            let mut joint = Joint::new(self.memory(), entry);
-            joint.cost = applied.price.cost;
+        for (named, joint) in self.joints(applied) {
             pending.push(Pending { applied, named, joint });
-            charges.push(ruled(named.number));
+            told.push(undecided(named.number));
         }
     }
 
@@ -167,11 +233,10 @@ impl Deciding<'_> {
     }
 
     /// Decides charges together, and takes all or none of them if `take`; when, if it did.
-    #[inline]
     fn charge(
         &self,
         pending: &[Pending<'_, '_>],
-        charges: &mut [Ruled],
+        charges: &mut [Told],
         take: bool,
     ) -> Option<Timestamp> {
         if !take {
@@ -186,20 +251,20 @@ impl Deciding<'_> {
             charge.decision = turn.decision(charged);
         }
         // All are of one store, and so of one instant.
-        turns.first().filter(|_| charged == Charged::All).map(Turn::now)
+        turns.first().filter(|_| charged == Charged::All).map(|turn| turn.now)
     }
 
     /// Blocks the keys of rules that have just denied and say so.
-    fn punish(&self, pending: &[Pending<'_, '_>], charges: &mut [Ruled]) {
+    fn punish(&self, pending: &[Pending<'_, '_>], charges: &mut [Told]) {
         for (group, charges) in groups(pending, charges) {
             let Some(Pending { applied, .. }) = group.first() else { continue };
             let Some(block) = &applied.rule.block else { continue };
-            if charges.iter().any(|charge| charge.blocked.is_zero() && charge.is_denied()) {
+            if charges.iter().any(|charge| charge.ruled.blocked.is_zero() && charge.is_denied()) {
                 let (memory, key) = (self.memory(), &applied.key);
                 let fingerprint = applied.fingerprint(0);
                 let culprit = Culprit { fingerprint, rule: &applied.rule.name, key };
                 let blocked = memory.blocks.punish(&culprit, block, memory.now());
-                charges.iter_mut().for_each(|charge| charge.blocked = blocked);
+                charges.iter_mut().for_each(|charge| charge.ruled.blocked = blocked);
             }
         }
     }
@@ -228,11 +293,24 @@ impl Deciding<'_> {
     }
 }
 
+/// Whether to go ahead, and why.
+fn in_short(charges: &[Told]) -> Answer {
+    let (mut allowed, mut reason) = (true, Reason::NoRule);
+    for charge in charges.iter().filter(|charge| !charge.ruled.shadow) {
+        allowed &= charge.is_allowed();
+        if charge.decision.is_invalid() {
+            return Answer::Limits(false, Reason::Error);
+        }
+        reason = Reason::Limits;
+    }
+    Answer::Limits(allowed, reason)
+}
+
 /// The charges of each rule, with what became of them.
 fn groups<'p, 'a, 'b, 'c>(
     pending: &'p [Pending<'a, 'b>],
-    mut charges: &'c mut [Ruled],
-) -> impl Iterator<Item = (&'p [Pending<'a, 'b>], &'c mut [Ruled])> {
+    mut charges: &'c mut [Told],
+) -> impl Iterator<Item = (&'p [Pending<'a, 'b>], &'c mut [Told])> {
     let of_rules = pending.chunk_by(|a, b| std::ptr::eq(a.applied, b.applied));
     of_rules.map(move |group| {
         let (of_rule, rest) = std::mem::take(&mut charges).split_at_mut(group.len());

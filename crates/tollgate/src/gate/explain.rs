@@ -1,6 +1,6 @@
 //! Why a gate decides as it does.
 
-use super::attributes::Attribute;
+use super::attributes::{Attribute, Room};
 use super::compiled::Kind;
 use super::resolve::{Resolved, RuleKey};
 use super::{Gate, InForce};
@@ -113,7 +113,8 @@ impl<'e> Explaining<'e, '_> {
     }
 
     fn explanation(&self) -> Explanation {
-        let resolved = Resolved::new(self.in_force, self.request);
+        let mut room = Room::new();
+        let resolved = Resolved::new(self.in_force, self.request, &mut room);
         let policy = self.policy();
         let list = resolved.list().and_then(|list| match list {
             Kind::Allow(number) => Some((policy.allow[number].name.clone(), true)),

@@ -28,8 +28,12 @@ pub(super) type Conditions = Box<[(Attribute, Condition)]>;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: Vec<Conditions>,
+    /// Of each entry: whether it applies wherever it is found, having no further condition.
+    sure: Vec<bool>,
     /// By attribute.
     drawers: Vec<Drawer>,
+    /// The attributes under which anything is filed.
+    filed: Vec<Attribute>,
     /// Those whose conditions tell nothing in advance.
     always: Vec<Entry>,
 }
@@ -47,11 +51,12 @@ struct Drawer {
 
 impl Index {
     pub(super) fn new(entries: Vec<Conditions>, attributes: usize) -> Index {
-        let mut index = Index { drawers: Vec::new(), always: Vec::new(), entries: Vec::new() };
+        let mut index = Index::default();
         index.drawers.resize_with(attributes, Drawer::default);
         let crowd = Crowd::new(&entries);
         let mut prefixes: Vec<Vec<(Box<str>, Entry)>> = vec![Vec::new(); attributes];
         for (number, conditions) in (0..).zip(&entries) {
+            index.sure.push(is_sure(conditions));
             match crowd.most_telling(conditions) {
                 None => index.always.push(number),
                 Some((attribute, condition)) => {
@@ -63,23 +68,28 @@ impl Index {
         for (drawer, prefixes) in index.drawers.iter_mut().zip(prefixes) {
             drawer.prefixes = Prefixes::new(prefixes);
         }
+        let used = (0..).zip(&index.drawers).filter(|(_, drawer)| !drawer.is_empty());
+        index.filed = used.map(|(attribute, _)| attribute).collect();
         index.entries = entries;
         index
     }
 
     /// The entries whose conditions all hold, in order.
+    #[inline]
     pub(super) fn find(&self, values: &Values<'_>) -> Found {
         let mut found = Found::new();
         let mut consider = |entries: &[Entry]| {
             for entry in entries {
-                if self.first_failing(*entry, values).is_none() {
+                if self.sure[*entry as usize] || self.first_failing(*entry, values).is_none() {
                     found.push(*entry);
                 }
             }
         };
         consider(&self.always);
-        for (attribute, value) in values.iter() {
-            self.drawers[attribute as usize].each(value, &mut consider);
+        for attribute in &self.filed {
+            if let Some(value) = values.get(*attribute) {
+                self.drawers[*attribute as usize].each(value, &mut consider);
+            }
         }
         found.sort_unstable();
         // An entry with two networks, or two beginnings, that both fit was found twice.
@@ -99,6 +109,11 @@ impl Index {
 }
 
 impl Drawer {
+    fn is_empty(&self) -> bool {
+        let Drawer { exact, networks, lengths: _, prefixes, present } = self;
+        exact.is_empty() && networks.is_empty() && prefixes.is_empty() && present.is_empty()
+    }
+
     fn file(&mut self, condition: &Condition, entry: Entry, prefixes: &mut Vec<(Box<str>, Entry)>) {
         for place in places(condition) {
             match place {
@@ -142,6 +157,18 @@ impl Drawer {
                 consider(entries);
             }
         }
+    }
+}
+
+/// Whether where an entry is filed says all of its conditions: only a glob says more than how it
+/// begins.
+fn is_sure(conditions: &[(Attribute, Condition)]) -> bool {
+    match conditions {
+        [] => true,
+        [(_, condition)] => {
+            !matches!(condition, Condition::Glob(_)) && !places(condition).is_empty()
+        }
+        _ => false,
     }
 }
 

@@ -11,6 +11,7 @@ mod overrides;
 mod prefixes;
 mod resolve;
 mod ruling;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fmt;

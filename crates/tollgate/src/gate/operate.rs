@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::attributes::Room;
 use super::compiled::{CompiledRule, counter, counter_name};
 use super::decide::Mode;
 use super::resolve::{Applied, Resolved, RuleKey};
@@ -48,8 +49,8 @@ impl Gate {
             let any = if price.cost <= remaining { u64::MAX } else { 0 };
             Some(remaining.checked_div(price.per_unit).unwrap_or(any))
         };
-        let enforced = ruling.charges().iter().filter(|charge| !charge.shadow);
-        let most = enforced.filter_map(|charge| units(charge.rule, charge.remaining())).min();
+        let enforced = ruling.told().filter(|charge| !charge.ruled.shadow);
+        let most = enforced.filter_map(|charge| units(charge.ruled.rule, charge.remaining())).min();
         most.unwrap_or(if ruling.is_allowed() { u64::MAX } else { 0 })
     }
 
@@ -58,7 +59,8 @@ impl Gate {
     pub fn refund(&self, request: &Request<'_>) {
         let memory = &self.0.store.0;
         let in_force = self.0.in_force.load();
-        let resolved = Resolved::new(&in_force, request);
+        let mut room = Room::new();
+        let resolved = Resolved::new(&in_force, request, &mut room);
         if resolved.list().is_some() {
             return;
         }
@@ -192,7 +194,9 @@ fn applied<T>(
     request: &Request<'_>,
     work: impl FnOnce(&[Applied<'_>]) -> T,
 ) -> T {
-    work(&Resolved::new(in_force, request).rules().unwrap_or_default())
+    let mut room = Room::new();
+    let resolved = Resolved::new(in_force, request, &mut room);
+    work(&resolved.rules().unwrap_or_default())
 }
 
 /// Works on a key of `rule`, if there is that rule and its key has so many values.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::InForce;
-use super::attributes::{Attribute, Values};
+use super::attributes::{Attribute, Room, Values};
 use super::compiled::{CompiledRule, Kind, Price, Terms};
 use super::index::Found;
 use super::overrides::{Own, OwnTerms};
@@ -54,9 +54,13 @@ pub(super) enum RuleKey<'a> {
 
 impl<'a> Resolved<'a> {
     #[inline]
-    pub(super) fn new(in_force: &'a InForce, request: &'a Request<'_>) -> Resolved<'a> {
+    pub(super) fn new<'r: 'a>(
+        in_force: &'a InForce,
+        request: &'r Request<'_>,
+        room: &'a mut Room<'r>,
+    ) -> Resolved<'a> {
         let compiled = &in_force.compiled;
-        let values = compiled.attributes.values(request);
+        let values = compiled.attributes.values(request, room);
         let found = compiled.index.find(&values);
         let own = in_force.overrides.find(request, &in_force.store.0);
         let of_client = own.and_then(|own| own.source.tier.as_deref());

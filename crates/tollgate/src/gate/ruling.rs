@@ -12,7 +12,8 @@ use super::compiled::Kind;
 use super::decide::{Answer, Deciding, Mode};
 use super::hold::Scaled;
 use super::resolve::INLINE;
-use crate::decision::{CostError, Decision, Outcome};
+use super::told::{Charges, Ruled, Told, deciding};
+use crate::decision::{CostError, Outcome};
 use crate::limit::Limit;
 use crate::policy::Request;
 use crate::store::memory::Named;
@@ -25,24 +26,8 @@ pub struct Ruling {
     allowed: bool,
     reason: Reason,
     list: Option<Kind>,
-    /// Those of rules that deny first, then those of rules that only report; a rule's together.
     charges: Charges,
     wrong: Option<Box<RequestError>>,
-}
-
-pub(super) type Charges = SmallVec<[Ruled; INLINE]>;
-
-/// What became of a charge.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ruled {
-    /// The rule's number.
-    pub(super) rule: u32,
-    /// Which limit it was, as the store numbers them; 0 where there is none.
-    pub(super) limit: u32,
-    pub(super) shadow: bool,
-    /// For how long the key is blocked; zero if it is not.
-    pub(super) blocked: Duration,
-    pub(super) decision: Decision,
 }
 
 /// What a ruling rests on.
@@ -78,49 +63,6 @@ pub enum RequestError {
     },
 }
 
-impl Ruled {
-    pub(super) fn is_allowed(&self) -> bool {
-        self.blocked.is_zero() && self.decision.is_allowed()
-    }
-
-    /// Whether the limit itself says no, for now.
-    pub(super) fn is_denied(&self) -> bool {
-        self.decision.outcome() == Outcome::Denied
-    }
-
-    pub(super) fn remaining(&self) -> u64 {
-        if self.blocked.is_zero() { self.decision.remaining() } else { 0 }
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        Some(self.decision.retry_after()?.max(self.blocked))
-    }
-
-    fn reset_after(&self) -> Duration {
-        self.decision.reset_after().max(self.blocked)
-    }
-}
-
-/// The charge that decides: one that can never be, the longest wait, the smallest share left.
-fn deciding<'a>(charges: impl Iterator<Item = &'a Ruled> + Clone) -> Option<&'a Ruled> {
-    let never = charges.clone().find(|charge| charge.retry_after().is_none());
-    let denied = || charges.clone().filter(|charge| !charge.is_allowed());
-    // The first of equal waits, as the policy has the rules.
-    let slowest =
-        || {
-            denied().reduce(|slowest, charge| {
-                if charge.retry_after() > slowest.retry_after() { charge } else { slowest }
-            })
-        };
-    let scarcest = || {
-        charges.clone().min_by(|a, b| {
-            let left = u128::from(a.remaining()) * u128::from(b.decision.limit());
-            left.cmp(&(u128::from(b.remaining()) * u128::from(a.decision.limit())))
-        })
-    };
-    never.or_else(slowest).or_else(scarcest)
-}
-
 impl Ruling {
     /// To be decided under a policy.
     #[inline]
@@ -129,8 +71,8 @@ impl Ruling {
         Ruling { in_force, allowed: true, reason, list: None, charges, wrong: None }
     }
 
-    /// Decides `request`, where it lies: it is large. Until then, claims what it took.
-    #[inline]
+    /// Decides `request`, where the ruling lies, which is large. Until then, claims what it took.
+    #[inline(never)]
     pub(super) fn decide(
         &mut self,
         request: &Request<'_>,
@@ -140,25 +82,34 @@ impl Ruling {
         let mut claims = Vec::new();
         let deciding = Deciding { in_force: &self.in_force, mode, until };
         let answer = deciding.decide(request, (&mut self.charges, &mut claims));
-        (self.allowed, self.reason) = answer.in_short(&self.charges);
-        match answer {
-            Answer::Listed(kind) => self.list = Some(kind),
-            Answer::Wrong(error) => self.wrong = Some(Box::new(error)),
-            Answer::Limits { .. } => {}
-        }
+        (self.allowed, self.reason) = match answer {
+            Answer::Limits(allowed, reason) => (allowed, reason),
+            Answer::Listed(kind) => {
+                self.list = Some(kind);
+                match kind {
+                    Kind::Deny(_) => (false, Reason::DenyList),
+                    _ => (true, Reason::AllowList),
+                }
+            }
+            Answer::Wrong(error) => {
+                self.wrong = Some(Box::new(error));
+                (false, Reason::Error)
+            }
+        };
         claims
     }
 
-    fn deciding(&self) -> Option<&Ruled> {
-        deciding(self.charges.iter().filter(|charge| !charge.shadow))
+    fn deciding(&self) -> Option<Told> {
+        deciding(self.told().filter(|charge| !charge.ruled.shadow))
+    }
+
+    /// What became of each charge: worked out here, unless it already was.
+    pub(super) fn told(&self) -> impl Iterator<Item = Told> + Clone {
+        self.charges.told(&self.in_force.store.0)
     }
 
     pub(super) fn in_force(&self) -> &InForce {
         &self.in_force
-    }
-
-    pub(super) fn charges(&self) -> &[Ruled] {
-        &self.charges
     }
 
     /// Whether to go ahead.
@@ -189,7 +140,7 @@ impl Ruling {
         match self.list {
             Some(Kind::Allow(number)) => Some(&policy.allow[number].name),
             Some(Kind::Deny(number)) => Some(&policy.deny[number].name),
-            _ => self.deciding().map(|charge| self.name(charge)),
+            _ => self.deciding().map(|charge| self.name(&charge.ruled)),
         }
     }
 
@@ -209,7 +160,7 @@ impl Ruling {
     pub fn remaining(&self) -> u64 {
         match self.reason {
             Reason::DenyList => 0,
-            _ => self.deciding().map_or(u64::MAX, Ruled::remaining),
+            _ => self.deciding().map_or(u64::MAX, |charge| charge.remaining()),
         }
     }
 
@@ -224,45 +175,28 @@ impl Ruling {
 
     /// After how long the deciding rule's key is as good as new.
     pub fn reset_after(&self) -> Duration {
-        self.deciding().map_or(Duration::ZERO, Ruled::reset_after)
+        self.deciding().map_or(Duration::ZERO, |charge| charge.reset_after())
     }
 
     /// How long to wait before going ahead: the longest of the rules that shape.
     pub fn delay(&self) -> Duration {
-        let enforced = self.charges.iter().filter(|charge| !charge.shadow && self.allowed);
+        let enforced = self.told().filter(|charge| !charge.ruled.shadow && self.allowed);
         enforced.map(|charge| charge.decision.delay()).max().unwrap_or_default()
     }
 
     /// Each rule's own figures, in the order of the policy, those that only report last. A rule
     /// with several limits appears once, with the figures of the one that decides it.
     pub fn rules(&self) -> impl Iterator<Item = RuleFigures<'_>> {
-        let of_rules = self.charges.chunk_by(|a, b| a.rule == b.rule);
-        of_rules.filter_map(|charges| {
-            let charge = *deciding(charges.iter())?;
-            let named = self.in_force.store.0.limit(charge.limit);
-            Some(RuleFigures { name: self.name(&charge), named, charge })
+        let told: SmallVec<[Told; INLINE]> = self.told().collect();
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let rest = told.get(at..)?;
+            let of_rule = rest.chunk_by(|a, b| a.ruled.rule == b.ruled.rule).next()?;
+            at += of_rule.len();
+            let charge = deciding(of_rule.iter().copied())?;
+            let named = self.in_force.store.0.limit(charge.ruled.limit);
+            Some(RuleFigures { name: self.name(&charge.ruled), named, charge })
         })
-    }
-}
-
-impl Answer {
-    /// Whether to go ahead, and why.
-    fn in_short(&self, charges: &[Ruled]) -> (bool, Reason) {
-        let was_blocked = match self {
-            Answer::Listed(Kind::Deny(_)) => return (false, Reason::DenyList),
-            Answer::Listed(_) => return (true, Reason::AllowList),
-            Answer::Wrong(_) => return (false, Reason::Error),
-            Answer::Limits { was_blocked } => *was_blocked,
-        };
-        let (mut allowed, mut reason) = (true, Reason::NoRule);
-        for charge in charges.iter().filter(|charge| !charge.shadow) {
-            allowed &= charge.is_allowed();
-            if charge.decision.is_invalid() {
-                return (false, Reason::Error);
-            }
-            reason = Reason::Limits;
-        }
-        (allowed, if was_blocked { Reason::Block } else { reason })
     }
 }
 
@@ -283,7 +217,7 @@ impl fmt::Debug for Ruling {
             .field("allowed", &self.allowed)
             .field("reason", &self.reason)
             .field("rule", &self.rule())
-            .field("charges", &self.charges)
+            .field("charges", &self.told().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
@@ -293,7 +227,7 @@ impl fmt::Debug for Ruling {
 pub struct RuleFigures<'a> {
     name: &'a str,
     named: Option<Arc<Named>>,
-    charge: Ruled,
+    charge: Told,
 }
 
 impl<'a> RuleFigures<'a> {
@@ -309,12 +243,12 @@ impl<'a> RuleFigures<'a> {
 
     /// Whether the rule only reports.
     pub fn is_shadow(&self) -> bool {
-        self.charge.shadow
+        self.charge.ruled.shadow
     }
 
     /// For how long the key is blocked, if it is.
     pub fn blocked(&self) -> Option<Duration> {
-        (!self.charge.blocked.is_zero()).then_some(self.charge.blocked)
+        (!self.charge.ruled.blocked.is_zero()).then_some(self.charge.ruled.blocked)
     }
 
     /// Whether the rule by itself allows the request.

@@ -34,9 +34,9 @@ pub(crate) struct Joint<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) named: &'a Named,
-    cost: u64,
-    now: Timestamp,
-    met: Met,
+    pub(crate) cost: u64,
+    pub(crate) now: Timestamp,
+    pub(crate) met: Met,
 }
 
 /// What came of charging all.
@@ -311,11 +311,6 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(joint: &Joint<'a>) -> Turn<'a> {
         let Joint { entry: Entry { named, .. }, cost, .. } = *joint;
         Turn { named, cost, now: Timestamp::from_nanos(0), met: Met::OPEN }
-    }
-
-    /// The instant it was decided for.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.now
     }
 
     /// What the charge's own limit says of it; `charged` is what came of all.

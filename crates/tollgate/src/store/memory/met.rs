@@ -8,7 +8,7 @@ use crate::limit::Plan;
 /// A struct and not an enum with data: it is written field by field, where the copy of an enum
 /// would read back in one piece what was just written in several, and wait for them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Met {
+pub(crate) struct Met {
     kind: Kind,
     numbers: Words,
 }
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Met {
-    pub(super) const OPEN: Met = Met { kind: Kind::State, numbers: [0; 3] };
+    pub(crate) const OPEN: Met = Met { kind: Kind::State, numbers: [0; 3] };
 
     #[inline(always)]
     pub(super) fn state(numbers: Words) -> Met {

@@ -35,6 +35,7 @@ pub(crate) use blocks::{Blocks, Culprit};
 pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all};
 use line::{Lines, Locked};
 pub(crate) use look::look_all;
+pub(crate) use met::Met;
 pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
