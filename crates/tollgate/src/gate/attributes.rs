@@ -37,7 +37,7 @@ impl Attributes {
         Attributes { names: names.into_iter().map(Box::from).collect(), places }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn number(&self, name: &str) -> Option<Attribute> {
         let wanted = Sketch::of(name);
         let mut place = wanted.place(self.places.len());
@@ -86,7 +86,7 @@ struct Sketch {
 }
 
 impl Sketch {
-    #[inline]
+    #[inline(always)]
     fn of(name: &str) -> Sketch {
         let (bytes, length) = (name.as_bytes(), name.len());
         let (first, last) =

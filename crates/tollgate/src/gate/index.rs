@@ -47,6 +47,8 @@ struct Drawer {
     lengths: [Vec<u8>; 2],
     prefixes: Prefixes,
     present: Vec<Entry>,
+    /// Whether anything is filed under more than exact values.
+    more: bool,
 }
 
 impl Index {
@@ -66,6 +68,7 @@ impl Index {
             }
         }
         for (drawer, prefixes) in index.drawers.iter_mut().zip(prefixes) {
+            drawer.more |= !prefixes.is_empty();
             drawer.prefixes = Prefixes::new(prefixes);
         }
         let used = (0..).zip(&index.drawers).filter(|(_, drawer)| !drawer.is_empty());
@@ -78,23 +81,33 @@ impl Index {
     #[inline]
     pub(super) fn find(&self, values: &Values<'_>) -> Found {
         let mut found = Found::new();
-        let mut consider = |entries: &[Entry]| {
-            for entry in entries {
-                if self.sure[*entry as usize] || self.first_failing(*entry, values).is_none() {
-                    found.push(*entry);
-                }
-            }
-        };
-        consider(&self.always);
+        self.add(&self.always, values, &mut found);
         for attribute in &self.filed {
-            if let Some(value) = values.get(*attribute) {
-                self.drawers[*attribute as usize].each(value, &mut consider);
+            let Some(value) = values.get(*attribute) else { continue };
+            let drawer = &self.drawers[*attribute as usize];
+            if let Some(entries) = drawer.exact.get(value) {
+                self.add(entries, values, &mut found);
+            }
+            if drawer.more {
+                drawer.each(value, &mut |entries| self.add(entries, values, &mut found));
             }
         }
-        found.sort_unstable();
-        // An entry with two networks, or two beginnings, that both fit was found twice.
-        found.dedup();
+        if found.len() > 1 {
+            found.sort_unstable();
+            // An entry with two networks, or two beginnings, that both fit was found twice.
+            found.dedup();
+        }
         found
+    }
+
+    /// Adds those of `entries` whose conditions all hold.
+    #[inline]
+    fn add(&self, entries: &[Entry], values: &Values<'_>, found: &mut Found) {
+        for entry in entries {
+            if self.sure[*entry as usize] || self.first_failing(*entry, values).is_none() {
+                found.push(*entry);
+            }
+        }
     }
 
     /// The first condition of `entry` that does not hold.
@@ -110,12 +123,12 @@ impl Index {
 
 impl Drawer {
     fn is_empty(&self) -> bool {
-        let Drawer { exact, networks, lengths: _, prefixes, present } = self;
-        exact.is_empty() && networks.is_empty() && prefixes.is_empty() && present.is_empty()
+        self.exact.is_empty() && !self.more
     }
 
     fn file(&mut self, condition: &Condition, entry: Entry, prefixes: &mut Vec<(Box<str>, Entry)>) {
         for place in places(condition) {
+            self.more |= !matches!(place, Place::Exact(_));
             match place {
                 Place::Exact(value) => self.exact.entry(value.into()).or_default().push(entry),
                 Place::Network(network) => {
@@ -131,23 +144,16 @@ impl Drawer {
         }
     }
 
-    /// Calls `consider` with what is filed under `value`.
-    #[inline]
+    /// Calls `consider` with what is filed under `value` other than as it is written.
+    #[inline(never)]
     fn each(&self, value: &str, consider: &mut impl FnMut(&[Entry])) {
-        if !self.exact.is_empty()
-            && let Some(entries) = self.exact.get(value)
-        {
-            consider(entries);
-        }
         if !self.networks.is_empty()
             && let Some(ip) = address(value)
         {
             self.each_network(ip, consider);
         }
         self.prefixes.each(value, consider);
-        if !self.present.is_empty() {
-            consider(&self.present);
-        }
+        consider(&self.present);
     }
 
     fn each_network(&self, ip: IpAddr, consider: &mut impl FnMut(&[Entry])) {

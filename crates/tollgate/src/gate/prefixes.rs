@@ -42,10 +42,6 @@ impl Prefixes {
         Prefixes { shared: shared.into(), heads, prefixes: prefixes.into_boxed_slice() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.prefixes.is_empty()
-    }
-
     /// Calls `found` with the entries of every beginning that `text` has.
     ///
     /// All of them are among the last one in order before `text`, and those it begins with: what

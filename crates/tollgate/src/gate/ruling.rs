@@ -67,8 +67,15 @@ impl Ruling {
     /// To be decided under a policy.
     #[inline]
     pub(super) fn open(in_force: Guard<Arc<InForce>>) -> Ruling {
-        let (charges, reason) = (Charges::new(), Reason::NoRule);
-        Ruling { in_force, allowed: true, reason, list: None, charges, wrong: None }
+        // The charges are made in place: they are large.
+        Ruling {
+            in_force,
+            allowed: true,
+            reason: Reason::NoRule,
+            list: None,
+            charges: Charges::new(),
+            wrong: None,
+        }
     }
 
     /// Decides `request`, where the ruling lies, which is large. Until then, claims what it took.
