@@ -120,6 +120,12 @@ impl Bucket {
         Step { allowed: after <= room, before, after: [at.max(now), after] }
     }
 
+    /// Whether less than a unit was left at the state's own moment.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self, [_, owed]: Packed) -> bool {
+        owed > (self.capacity - 1).saturating_mul(self.parts_per_unit)
+    }
+
     /// The figures that go with a step.
     #[inline(always)]
     pub(crate) fn figures(&self, step: &Step, at: u64, now: u64, cost: u64) -> BucketFigures {

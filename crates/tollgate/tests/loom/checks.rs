@@ -162,3 +162,27 @@ fn a_denied_limit_is_never_seen_charging_the_others() {
         assert!(!joint && single);
     });
 }
+
+/// A thread that remembers `ana` as refused, and another that changes her state meanwhile.
+fn a_remembered_refusal_ends_with(change: fn(&Limiter)) {
+    explore(move || {
+        let limiter = limiter(Limit::per_hour(1));
+        assert_eq!(allowed(&[limiter.check("ana"), limiter.check("ana")]), 1);
+        let other = limiter.clone();
+        let thread = thread::spawn(move || change(&other));
+        let meanwhile = limiter.check("ana");
+        thread.join().unwrap();
+        let afterwards = limiter.check("ana");
+        assert_eq!(allowed(&[meanwhile, afterwards]), 1, "one unit came back");
+    });
+}
+
+#[test]
+fn a_remembered_refusal_ends_with_a_refund() {
+    a_remembered_refusal_ends_with(|limiter| limiter.refund("ana", 1));
+}
+
+#[test]
+fn a_remembered_refusal_ends_with_a_reset() {
+    a_remembered_refusal_ends_with(|limiter| drop(limiter.reset("ana")));
+}

@@ -41,7 +41,7 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
     let mut words = [[0; 2]; N];
     let mut after = [[0; 2]; N];
     let mut places = [0; N];
-    let mut allowed = true;
+    let (mut allowed, mut was_empty) = (true, false);
     for (at, number) in order.into_iter().enumerate() {
         let Joint { entry, cost, .. } = joints[number];
         let shard = shards[uses[at]].as_ref()?;
@@ -50,11 +50,15 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
         words[number] = shard.table.words(index);
         let step = bucket.step(words[number], now.as_nanos(), *cost);
         allowed &= step.allowed;
+        was_empty |= bucket.is_empty(words[number]);
         (after[at], places[at]) = (step.after, index);
     }
     if allowed {
         for at in 0..N {
             *shards[uses[at]].as_mut()?.table.words_mut(places[at]) = after[at];
+        }
+        if was_empty {
+            joints.iter().for_each(|joint| memory.shards.at(joint.shard).disturb());
         }
     }
     Some(Few { allowed, now, words })

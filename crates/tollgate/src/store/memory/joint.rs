@@ -197,6 +197,7 @@ impl<'a, C> Group<'_, 'a, C> {
             (Verdict::AllAllowed, Ok(index), Some(after))
                 if shard.table.is_at(index, entry.fingerprint.id) =>
             {
+                shard.table.disturbed = true;
                 *shard.table.words_mut(index) = after;
             }
             _ => self.finish(number, shard, verdict),

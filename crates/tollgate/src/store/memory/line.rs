@@ -1,13 +1,13 @@
 //! The shards' locks, and what can be known of a shard without its lock.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::registry::Registry;
 use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::table::{Slot, home};
 use crate::prefetch::prefetch;
-use crate::sync::{Mutex, MutexGuard, lock, lock_or_wait};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, lock_or_wait};
 
 /// All shards of a store.
 #[derive(Debug)]
@@ -26,12 +26,16 @@ struct Line(Mutex<Shard>);
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Where a shard's table begins and how many homes it has, as of some moment: only to fetch
-/// ahead, for which a stale answer is as harmless as a wrong one.
+/// What can be known of a shard without its lock.
 #[derive(Debug, Default)]
 struct Hint {
+    /// Where its table begins and how many homes it has, as of some moment: only to fetch ahead,
+    /// for which a stale answer is as harmless as a wrong one.
     table: AtomicUsize,
     homes: AtomicU32,
+    /// How often it was disturbed. Written before the lock is free again, so that who comes after
+    /// a change, in whatever way, sees it.
+    disturbed: AtomicU64,
 }
 
 /// Bytes that arrive together.
@@ -56,12 +60,16 @@ impl Lines {
     }
 
     #[inline]
-    pub(super) fn lock(&self, shard: usize) -> Locked<'_> {
-        let (guard, waited) = lock_or_wait(&self.lines[shard].0);
-        Locked { hint: &self.hints[shard], shard: guard, waited }
+    pub(super) fn at(&self, shard: usize) -> Place<'_> {
+        Place { line: &self.lines[shard], hint: &self.hints[shard] }
     }
 
-    /// [`lock`](Self::lock), for who changes no more than words.
+    #[inline]
+    pub(super) fn lock(&self, shard: usize) -> Locked<'_> {
+        self.at(shard).lock()
+    }
+
+    /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must.
     #[inline(always)]
     pub(super) fn guard(&self, shard: usize) -> MutexGuard<'_, Shard> {
         lock(&self.lines[shard].0)
@@ -87,6 +95,41 @@ impl Lines {
         let address = hint.table.load(Ordering::Relaxed).wrapping_add(slot);
         prefetch(address);
         prefetch(address.wrapping_add(CACHE_LINE));
+    }
+}
+
+/// A shard, not locked.
+pub(super) struct Place<'a> {
+    line: &'a Line,
+    hint: &'a Hint,
+}
+
+impl Hint {
+    /// Counts that the shard was disturbed, while it is locked.
+    fn disturb(&self) {
+        // Relaxed: nobody else writes while the lock is held, and who locks next sees it.
+        let before = self.disturbed.load(Ordering::Relaxed);
+        self.disturbed.store(before + 1, Ordering::Relaxed);
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Counts that it was disturbed; the caller has locked it.
+    pub(super) fn disturb(&self) {
+        self.hint.disturb();
+    }
+
+    #[inline(always)]
+    pub(super) fn lock(&self) -> Locked<'a> {
+        let (shard, waited) = lock_or_wait(&self.line.0);
+        Locked { hint: self.hint, shard, waited }
+    }
+
+    /// How often it was disturbed.
+    #[inline(always)]
+    pub(super) fn disturbed(&self) -> u64 {
+        // Relaxed: a change that happened before this call is seen whatever the ordering.
+        self.hint.disturbed.load(Ordering::Relaxed)
     }
 }
 
@@ -118,6 +161,16 @@ impl Locked<'_> {
         let (table, homes) = self.shard.table.extent();
         self.hint.table.store(table, Ordering::Relaxed);
         self.hint.homes.store(homes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.shard.table.disturbed {
+            self.shard.table.disturbed = false;
+            self.hint.disturb();
+        }
     }
 }
 

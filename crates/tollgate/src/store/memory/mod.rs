@@ -5,6 +5,7 @@
 mod aside;
 mod beside;
 mod blocks;
+mod change;
 mod evict;
 mod few;
 mod joint;
@@ -12,6 +13,7 @@ mod line;
 mod look;
 mod met;
 mod names;
+mod refused;
 mod registry;
 mod shard;
 mod snapshot;
@@ -70,6 +72,8 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) settings: Settings,
+    /// Told apart from every other store of the process, also of those that are gone.
+    id: u64,
     shards: Lines,
     registry: Registry,
     /// Keys held, and places claimed for keys about to be: never above `max_keys`.
@@ -94,6 +98,7 @@ impl Memory {
     pub(crate) fn new(settings: Settings) -> Memory {
         let blocks = Blocks::new(settings.max_keys);
         Memory {
+            id: refused::new_store(),
             shards: Lines::new(settings.shards),
             settings,
             registry: Registry::default(),
@@ -161,7 +166,14 @@ impl Memory {
             return;
         }
         let call = self.call(entry.named, now);
-        let mut shard = self.lock(entry.fingerprint);
+        let place = self.shards.at(self.shard_of(entry.fingerprint));
+        if let Some(words) = refused::recall(self.id, entry, place.disturbed())
+            && let Some(refused) = call.refused(words, cost)
+        {
+            *decision = refused;
+            return;
+        }
+        let mut shard = place.lock();
         let Ok(index) = shard.table.find(entry.fingerprint.id) else {
             *decision = self.charge_new(shard, entry, &call, cost);
             return;
@@ -174,13 +186,17 @@ impl Memory {
             return;
         };
         let words = shard.table.words_mut(index);
-        let (before, step) = (words[0], bucket.step(*words, call.now, cost));
+        let (met, step) = (*words, bucket.step(*words, call.now, cost));
+        let was_empty = bucket.is_empty(met);
         if step.allowed {
             *words = step.after;
+            shard.table.disturbed |= was_empty;
+        } else if was_empty {
+            refused::remember(self.id, entry, place.disturbed(), met);
         }
         // The decision is written with the lock free again: others may be waiting for it.
         drop(shard);
-        let figures = bucket.figures(&step, before, call.now, cost);
+        let figures = bucket.figures(&step, met[0], call.now, cost);
         *decision = Decision::new(Figures::Bucket(figures), cost);
     }
 
@@ -263,72 +279,6 @@ impl Memory {
             false => 0,
         };
         (decision, now.max(Timestamp::from_nanos(seen)))
-    }
-
-    /// Takes `cost` units whether they are there or not.
-    pub(crate) fn take(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) {
-        let call = self.call(entry.named, now);
-        let mut shard = self.lock(entry.fingerprint);
-        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
-            shard.take(index, &call, cost);
-        } else if self.claim() {
-            self.insert_taken(shard, entry, &call, cost);
-        } else {
-            drop(shard);
-            if self.make_room(entry.fingerprint, &call) {
-                let shard = self.lock(entry.fingerprint);
-                self.insert_taken(shard, entry, &call, cost);
-            }
-        }
-    }
-
-    /// Charges a key whose place is claimed; if somebody else has added it, the place is free.
-    fn insert_taken(&self, mut shard: Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
-        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
-            shard.take(index, call, cost);
-            return self.release(1);
-        }
-        self.add(&mut shard, entry, call, cost);
-    }
-
-    /// Gives back `units`.
-    pub(crate) fn give_back(
-        &self,
-        named: &Named,
-        fingerprint: Fingerprint,
-        taken: Taken,
-        units: u64,
-    ) {
-        self.give_back_at(named, fingerprint, (taken, self.now()), units);
-    }
-
-    fn give_back_at(
-        &self,
-        named: &Named,
-        fingerprint: Fingerprint,
-        (taken, now): (Taken, Timestamp),
-        units: u64,
-    ) {
-        let call = self.call(named, now);
-        {
-            let mut shard = self.lock(fingerprint);
-            if let Ok(index) = shard.table.find(fingerprint.id) {
-                shard.change(index, &call, |plan, state| {
-                    plan.give_back(state, call.now, taken, units);
-                });
-            }
-        }
-        self.waiting.nudge(fingerprint);
-    }
-
-    /// Makes the key new; whether it was known.
-    pub(crate) fn reset(&self, fingerprint: Fingerprint) -> bool {
-        let mut shard = self.lock(fingerprint);
-        let known = shard.remove(fingerprint.id, &self.registry);
-        self.release(usize::from(known));
-        drop(shard);
-        self.waiting.nudge(fingerprint);
-        known
     }
 
     /// A copy of the key's state.

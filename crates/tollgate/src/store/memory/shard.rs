@@ -40,6 +40,17 @@ pub(super) enum Reclaim {
     Nothing,
 }
 
+impl Call<'_> {
+    /// The decision on a key that was refused with these words, if it still is.
+    #[inline]
+    pub(super) fn refused(&self, words: Packed, cost: u64) -> Option<Decision> {
+        let Plan::Bucket(bucket) = &self.named.plan else { return None };
+        let step = bucket.step(words, self.now, cost);
+        let figures = bucket.figures(&step, words[0], self.now, cost);
+        (!step.allowed).then(|| Decision::new(Figures::Bucket(figures), cost))
+    }
+}
+
 impl Shard {
     /// Decides for the key at `index` and takes if it is allowed.
     #[inline(never)]
@@ -133,6 +144,7 @@ impl Shard {
         change: impl FnOnce(&Plan, StateMut<'_>),
     ) {
         let Named { plan, packs, number, .. } = call.named;
+        self.table.disturbed = true;
         if self.table.limit(index) != *number {
             let rescaled = self.rescaled(index, call);
             self.forget_beside(&self.table.row(index), call.registry);
@@ -201,6 +213,7 @@ impl Shard {
         let Ok(index) = self.table.find(id) else {
             return false;
         };
+        self.table.disturbed = true;
         let row = self.table.remove(index);
         if let Some(aside) = &mut self.table.aside {
             aside.names.remove(row.place);
@@ -241,6 +254,7 @@ impl Shard {
         }
         let shrinks = if reclaim == Reclaim::Memory { Shrink::Fully } else { Shrink::Slowly };
         self.table = std::mem::take(&mut self.table).laid_out(&kept, shrinks);
+        self.table.disturbed |= kept.len() < before;
         before - kept.len()
     }
 

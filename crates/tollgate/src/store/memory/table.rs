@@ -79,6 +79,9 @@ pub(super) struct Table {
     front: Packed,
     /// Which slot that is.
     front_at: u32,
+    /// Whether the state of a key that may be remembered as refused was changed, since this was
+    /// last asked: see `refused.rs`.
+    pub(super) disturbed: bool,
 }
 
 /// No slot.
@@ -87,7 +90,8 @@ const NOWHERE: u32 = u32::MAX;
 impl Default for Table {
     fn default() -> Table {
         let (slots, aside) = (Box::default(), None);
-        Table { slots, homes: 0, len: 0, aside, front: [0; 2], front_at: NOWHERE }
+        let front = [0; 2];
+        Table { slots, homes: 0, len: 0, aside, front, front_at: NOWHERE, disturbed: false }
     }
 }
 
@@ -262,7 +266,7 @@ impl Table {
         let room = rows.len() + (rows.len() / 16).max(3);
         let least = if shrink == Shrink::Slowly { self.homes as usize / 4 * 3 } else { 0 };
         let homes = (room * 10).div_ceil(7).max(least);
-        let mut aside = self.aside;
+        let (mut aside, disturbed) = (self.aside, self.disturbed);
         let homes_u32 = u32::try_from(homes).unwrap_or(u32::MAX);
         let mut slots = Vec::with_capacity(homes + TAIL);
         for row in rows {
@@ -274,7 +278,7 @@ impl Table {
             aside.clear_columns();
         }
         let slots = slots.into_boxed_slice();
-        let mut table = Table { slots, homes: homes_u32, aside, ..Table::default() };
+        let mut table = Table { slots, homes: homes_u32, aside, disturbed, ..Table::default() };
         rows.iter().for_each(|row| table.prepare_columns(row));
         let taken: Vec<usize> = table.taken().collect();
         for (index, row) in taken.into_iter().zip(rows) {

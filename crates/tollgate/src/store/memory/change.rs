@@ -1,0 +1,76 @@
+//! What changes a key otherwise than by a charge: debts, what is given back, a new start.
+
+use super::line::Locked;
+use super::shard::Call;
+use super::{Entry, Memory, Named};
+use crate::algorithm::Taken;
+use crate::key::Fingerprint;
+use crate::time::Timestamp;
+
+impl Memory {
+    /// Takes `cost` units whether they are there or not.
+    pub(crate) fn take(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) {
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
+            shard.take(index, &call, cost);
+        } else if self.claim() {
+            self.insert_taken(shard, entry, &call, cost);
+        } else {
+            drop(shard);
+            if self.make_room(entry.fingerprint, &call) {
+                let shard = self.lock(entry.fingerprint);
+                self.insert_taken(shard, entry, &call, cost);
+            }
+        }
+    }
+
+    /// Charges a key whose place is claimed; if somebody else has added it, the place is free.
+    fn insert_taken(&self, mut shard: Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
+        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
+            shard.take(index, call, cost);
+            return self.release(1);
+        }
+        self.add(&mut shard, entry, call, cost);
+    }
+
+    /// Gives back `units`.
+    pub(crate) fn give_back(
+        &self,
+        named: &Named,
+        fingerprint: Fingerprint,
+        taken: Taken,
+        units: u64,
+    ) {
+        self.give_back_at(named, fingerprint, (taken, self.now()), units);
+    }
+
+    pub(super) fn give_back_at(
+        &self,
+        named: &Named,
+        fingerprint: Fingerprint,
+        (taken, now): (Taken, Timestamp),
+        units: u64,
+    ) {
+        let call = self.call(named, now);
+        {
+            let mut shard = self.lock(fingerprint);
+            if let Ok(index) = shard.table.find(fingerprint.id) {
+                shard.change(index, &call, |plan, state| {
+                    plan.give_back(state, call.now, taken, units);
+                });
+            }
+        }
+        self.waiting.nudge(fingerprint);
+    }
+
+    /// Makes the key new; whether it was known.
+    pub(crate) fn reset(&self, fingerprint: Fingerprint) -> bool {
+        let mut shard = self.lock(fingerprint);
+        let known = shard.remove(fingerprint.id, &self.registry);
+        self.release(usize::from(known));
+        drop(shard);
+        self.waiting.nudge(fingerprint);
+        known
+    }
+}

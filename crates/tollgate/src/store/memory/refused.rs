@@ -1,0 +1,97 @@
+//! Keys that were just refused: each thread remembers the states of a few, and answers a flood on
+//! one of them without a lock.
+//!
+//! Only buckets with less than a whole unit left at their own moment are remembered. Whoever changes
+//! such a state **disturbs** its shard, and shards count that: as long as the count is the same, what
+//! a thread has seen is what it would find. Being refused changes nothing, so that under a flood
+//! the count goes up only as fast as units come back.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Entry;
+use crate::algorithm::Packed;
+#[cfg(loom)]
+use loom::thread_local;
+
+/// How many keys a thread remembers, each in the place that its fingerprint says.
+const PLACES: usize = 16;
+
+/// A key's state, as of when its shard had been disturbed so often. Each in a cell of its own, so
+/// that mostly no more than the first is read.
+struct Refused {
+    id: Cell<u64>,
+    place: Cell<u64>,
+    store: Cell<u64>,
+    limit: Cell<u32>,
+    disturbed: Cell<u64>,
+    words: Cell<Packed>,
+}
+
+impl Refused {
+    const fn nobody() -> Refused {
+        Refused {
+            id: Cell::new(0),
+            place: Cell::new(0),
+            store: Cell::new(0),
+            limit: Cell::new(0),
+            disturbed: Cell::new(0),
+            words: Cell::new([0; 2]),
+        }
+    }
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    static REFUSED: [Refused; PLACES] = const { [const { Refused::nobody() }; PLACES] };
+}
+
+#[cfg(loom)]
+thread_local! {
+    static REFUSED: [Refused; PLACES] = [const { Refused::nobody() }; PLACES];
+}
+
+/// The number of a new store: no other of this process has it, nor had it.
+pub(super) fn new_store() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the number alone is wanted.
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// The state of a key under the limit that asks, if this thread remembers it and its shard has not
+/// been disturbed since.
+#[inline(always)]
+pub(super) fn recall(store: u64, entry: &Entry<'_>, disturbed: u64) -> Option<Packed> {
+    REFUSED.with(|places| {
+        let refused = &places[place(entry)];
+        if refused.id.get() != entry.fingerprint.id {
+            return None;
+        }
+        let holds = refused.place.get() == entry.fingerprint.place
+            && refused.store.get() == store
+            && refused.limit.get() == entry.named.number
+            && refused.disturbed.get() == disturbed;
+        holds.then(|| refused.words.get())
+    })
+}
+
+/// Remembers the state of a key that was refused; its shard is locked, and had been disturbed so
+/// often before.
+#[inline]
+pub(super) fn remember(store: u64, entry: &Entry<'_>, disturbed: u64, words: Packed) {
+    REFUSED.with(|places| {
+        let refused = &places[place(entry)];
+        refused.id.set(entry.fingerprint.id);
+        refused.place.set(entry.fingerprint.place);
+        refused.store.set(store);
+        refused.limit.set(entry.named.number);
+        refused.disturbed.set(disturbed);
+        refused.words.set(words);
+    });
+}
+
+#[inline(always)]
+fn place(entry: &Entry<'_>) -> usize {
+    // The last byte of the id is not the fingerprint's.
+    usize::from(entry.fingerprint.id.to_le_bytes()[1]) % PLACES
+}

@@ -1,0 +1,105 @@
+//! What a thread remembers of keys that were refused is never another answer than the store's.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Charge, Limit, Limiter, ManualClock, MemoryStore, check_all};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Check(u64),
+    /// The same key under other numbers.
+    CheckWide(u64),
+    CheckBoth,
+    Refund(u64),
+    Reset,
+    /// Settled for so many units more than were reserved.
+    Debt(u64),
+    Reclaim,
+    Forward(u64),
+    Back(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (1..4u64).prop_map(Step::Check),
+        1 => (1..4u64).prop_map(Step::CheckWide),
+        1 => Just(Step::CheckBoth),
+        1 => (1..3u64).prop_map(Step::Refund),
+        1 => Just(Step::Reset),
+        1 => (1..5u64).prop_map(Step::Debt),
+        1 => Just(Step::Reclaim),
+        3 => (1..4000u64).prop_map(Step::Forward),
+        1 => (1..4000u64).prop_map(Step::Back),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+fn limit(count: u64, queue: bool) -> Limit {
+    let second = Duration::from_secs(1);
+    if queue {
+        Limit::leaky_queue(count, second).burst(2)
+    } else {
+        Limit::per_second(count).burst(3)
+    }
+}
+
+/// A check says what a peek, which looks into the store itself, has just said.
+fn check(limiter: &Limiter, cost: u64) -> Result<(), TestCaseError> {
+    let looked = limiter.peek_n("ana", cost);
+    let decided = limiter.check_n("ana", cost);
+    prop_assert_eq!(looked.is_allowed(), decided.is_allowed());
+    if !decided.is_allowed() {
+        prop_assert_eq!(looked.remaining(), decided.remaining());
+        prop_assert_eq!(looked.retry_after(), decided.retry_after());
+        prop_assert_eq!(looked.reset_after(), decided.reset_after());
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_remembered_refusal_is_what_the_store_would_say(steps in steps(), queue: bool) {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(10));
+        let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
+        let tight = store.limiter("per user", limit(1, queue)).unwrap();
+        let wide = store.limiter("per user", limit(3, queue)).unwrap();
+        let everybody = store.limiter("everybody", Limit::per_second(1000)).unwrap();
+        for step in steps {
+            match step {
+                Step::Check(cost) => check(&tight, cost)?,
+                Step::CheckWide(cost) => check(&wide, cost)?,
+                Step::CheckBoth => {
+                    let charges: [Charge<'_>; 2] = [tight.charge(&"ana"), everybody.charge(&"")];
+                    let looked = tight.peek("ana").is_allowed();
+                    prop_assert_eq!(check_all(&charges).is_allowed(), looked);
+                }
+                Step::Refund(units) => tight.refund("ana", units),
+                Step::Reset => drop(tight.reset("ana")),
+                Step::Debt(units) => {
+                    if let Ok(reserved) = tight.reserve("ana", 1) {
+                        reserved.settle(1 + units);
+                    }
+                }
+                Step::Reclaim => store.reclaim(),
+                Step::Forward(millis) => clock.advance(Duration::from_millis(millis)),
+                Step::Back(millis) => {
+                    let back = clock.now().as_nanos().saturating_sub(millis * 1_000_000);
+                    clock.set(tollgate::Timestamp::from_nanos(back));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn stores_do_not_share_what_was_refused() {
+    let clock = ManualClock::new();
+    for _ in 0..3 {
+        let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
+        let limiter = store.limiter("per user", Limit::per_hour(1)).unwrap();
+        let allowed = [limiter.check("ana"), limiter.check("ana"), limiter.check("ana")];
+        assert_eq!(allowed.map(|decision| decision.is_allowed()), [true, false, false]);
+    }
+}
