@@ -8,6 +8,23 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_millis(50);
 /// The longest a connection may take to be made unless the caller says otherwise.
 pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How many calls in a row may break or time out before the store is taken to be away.
+pub(crate) const STRIKES: u32 = 3;
+
+/// How long after the first probe of an outage the second comes. Each waits twice as long as the
+/// one before it, up to [`LAST_PROBE`].
+pub(crate) const FIRST_PROBE: Duration = Duration::from_millis(50);
+
+/// The longest between two probes: how late it may be noticed that the server is back.
+pub(crate) const LAST_PROBE: Duration = Duration::from_secs(1);
+
+/// An outage that begins so soon after the last one is a part of it: its probes go on as slowly.
+pub(crate) const CALM: Duration = Duration::from_secs(5);
+
+/// How many commands may wait to be written to a connection. Those of more callers wait with them,
+/// each no longer than its call may take.
+pub(crate) const WAITING_COMMANDS: usize = 1024;
+
 /// How long a reservation holds its units unless the caller says otherwise.
 pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(60);
 

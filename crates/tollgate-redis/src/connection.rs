@@ -1,98 +1,132 @@
-//! The connection: one, shared by all callers, made again when it breaks.
+//! The connection: commands on the link that the breaker keeps, each call within its time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, ConnectionAddr, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::timeout;
 
-use crate::error::{StoreError, Teller};
+use crate::breaker::{Breaker, Failure, Numbered};
+use crate::error::{StoreError, cannot_serve};
+use crate::link::Dialer;
+use crate::outage::Health;
 use crate::script;
 
-/// A connection to one server. Clones share it.
+/// A connection to one server, made again when it breaks. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Shared>);
-
-struct Shared {
-    manager: ConnectionManager,
-    teller: Teller,
-    address: String,
-}
+pub(crate) struct Connection(Arc<Breaker>);
 
 impl Connection {
-    pub(crate) async fn new(
+    /// A connection that is made when it is first needed.
+    pub(crate) fn new(
         url: &str,
         call_timeout: Duration,
         connect_timeout: Duration,
     ) -> Result<Connection, StoreError> {
-        let mut teller = Teller { secrets: Vec::new(), timeout: connect_timeout };
-        let client = Client::open(url).map_err(|error| {
-            // The library's message may repeat a part of the URL, which may be the password.
-            let _ = error;
-            StoreError::Url("must be like redis://user:password@host:6379/0, rediss://… for tls or redis+unix:///path".to_owned())
-        })?;
-        let info = client.get_connection_info();
-        let settings = info.redis_settings();
-        teller.secrets.extend(settings.username().map(str::to_owned));
-        teller.secrets.extend(settings.password().map(str::to_owned));
-        // The default user is no secret, and its name is a common word.
-        teller.secrets.retain(|secret| secret != "default");
-        let address = shown(info.addr());
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(connect_timeout))
-            // `within` bounds a call, new connections and all: a second timer would cost as much.
-            .set_response_timeout(None)
-            // The next call tries again: a call that waits for tries is a queue in disguise.
-            .set_number_of_retries(0);
-        let manager = timeout(connect_timeout, ConnectionManager::new_with_config(client, config));
-        let manager = match manager.await {
-            Err(_) => return Err(StoreError::TimedOut(connect_timeout)),
-            Ok(made) => made.map_err(|error| at(&address, teller.tell(&error)))?,
-        };
-        teller.timeout = call_timeout;
-        Ok(Connection(Arc::new(Shared { manager, teller, address })))
+        Ok(Connection(Breaker::new(Dialer::new(url, connect_timeout)?, call_timeout)))
+    }
+
+    /// Makes it now.
+    pub(crate) async fn join(&self) -> Result<(), StoreError> {
+        self.0.join().await
     }
 
     /// Where it leads to, without user and password.
     pub(crate) fn address(&self) -> &str {
-        &self.0.address
+        self.0.dialer().address()
     }
 
-    /// Does work of several round trips, all of them together no longer than a call may take. Each
-    /// leaves whole what it has done, so that it may be left off between any two.
+    pub(crate) fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    /// Does the work of one call, all its round trips together no longer than a call may take, and
+    /// nothing at all during an outage. Each round trip leaves whole what it has done, so that the
+    /// work may be left off between any two.
     pub(crate) async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let done = timeout(self.0.teller.timeout, work).await;
-        done.unwrap_or(Err(StoreError::TimedOut(self.0.teller.timeout)))
+        if let Some(away) = self.0.outage() {
+            self.0.count_failed_call();
+            return Err(away);
+        }
+        let began_with = self.0.number();
+        let limit = self.0.timeout();
+        let done = timeout(limit, work).await.unwrap_or_else(|_| {
+            let late = StoreError::TimedOut(limit);
+            self.0.failed(began_with, Failure::Late, &late);
+            Err(late)
+        });
+        if matches!(&done, Err(error) if error.is_outage()) {
+            self.0.count_failed_call();
+        }
+        done
     }
 
     /// Sends a command and waits for the answer, no longer than a call may take.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
-        self.within(async { self.ask(command).await.map_err(|error| self.tell(&error)) }).await
+        self.within(self.ask(command)).await
+    }
+
+    /// Sends a command and waits for the answer. The caller bounds the time.
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let link = self.0.link().await?;
+        self.heard(&link, link.link.ask(command).await)
     }
 
     /// Runs the script, by its hash if the server knows it. The caller bounds the time.
     pub(crate) async fn run(&self, keys: &[&[u8]], args: &[&[u8]]) -> Result<Value, StoreError> {
-        let answer = self.ask(&command("EVALSHA", script::hash(), keys, args)).await;
-        let unknown = matches!(&answer, Err(error)
-            if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript));
-        if !unknown {
-            return answer.map_err(|error| self.tell(&error));
+        let link = self.0.link().await?;
+        let mut answer = link.link.ask(&command("EVALSHA", script::hash(), keys, args)).await;
+        if matches!(&answer, Err(error) if is_unknown_script(error)) {
+            // Sent whole, the server keeps it from then on.
+            answer = link.link.ask(&command("EVAL", script::source(), keys, args)).await;
         }
-        // Sent whole, the server keeps it from then on.
-        self.send(&command("EVAL", script::source(), keys, args)).await
+        let answer = self.heard(&link, answer)?;
+        self.checked(&link, answer)
     }
 
-    async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
-        self.0.manager.clone().send_packed_command(command).await.and_then(Value::extract_error)
+    /// The script answers with a list. Whatever else comes is not its answer: who knows whose, or
+    /// whose the next will be.
+    fn checked(&self, link: &Numbered, answer: Value) -> Result<Value, StoreError> {
+        if matches!(answer, Value::Array(_)) {
+            return Ok(answer);
+        }
+        let error =
+            StoreError::Unreachable(format!("{}: a broken answer, not a list", self.address()));
+        self.0.link_failed(link, Failure::Lost, &error);
+        Err(error)
     }
 
-    fn tell(&self, error: &RedisError) -> StoreError {
-        at(&self.0.address, self.0.teller.tell(error))
+    /// An answer in our words; the breaker hears of it, too.
+    fn heard(
+        &self,
+        link: &Numbered,
+        answer: Result<Value, RedisError>,
+    ) -> Result<Value, StoreError> {
+        let error = match answer {
+            Ok(answer) => {
+                self.0.answered(link);
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        let told = self.0.dialer().tell(&error);
+        match &told {
+            StoreError::Unreachable(_) => self.0.link_failed(link, Failure::Lost, &told),
+            StoreError::Refused(_) if cannot_serve(&error) => {
+                self.0.link_failed(link, Failure::Refused, &told);
+            }
+            StoreError::Unsuitable(_) => self.0.link_failed(link, Failure::Refused, &told),
+            _ => self.0.answered(link),
+        }
+        Err(told)
     }
+}
+
+fn is_unknown_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
 fn command(name: &str, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> Cmd {
@@ -102,23 +136,4 @@ fn command(name: &str, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> Cmd {
         command.arg(*bytes);
     }
     command
-}
-
-fn shown(address: &ConnectionAddr) -> String {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            format!("{host}:{port}")
-        }
-        ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => "the server".to_owned(),
-    }
-}
-
-/// The error with where it happened.
-fn at(address: &str, error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unreachable(what) => StoreError::Unreachable(format!("{address}: {what}")),
-        StoreError::Refused(what) => StoreError::Refused(format!("{address}: {what}")),
-        other => other,
-    }
 }

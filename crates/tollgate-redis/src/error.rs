@@ -1,6 +1,7 @@
 //! What can go wrong between here and the server.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
@@ -18,6 +19,13 @@ pub enum StoreError {
     Unreachable(String),
     /// No answer came in time. What was asked for may have been done all the same.
     TimedOut(Duration),
+    /// The store is away, and was not asked: it is looked for in the background.
+    Away {
+        /// For how long.
+        lasted: Duration,
+        /// What the last try came to.
+        why: Arc<StoreError>,
+    },
     /// The server said no: a wrong password, a read-only replica, no memory left.
     Refused(String),
     /// The server cannot do what is needed.
@@ -38,6 +46,7 @@ impl fmt::Display for StoreError {
             StoreError::Url(what) => write!(f, "redis url: {what}"),
             StoreError::Unreachable(what) => write!(f, "redis is not reachable: {what}"),
             StoreError::TimedOut(after) => write!(f, "redis did not answer within {after:?}"),
+            StoreError::Away { lasted, .. } => write!(f, "redis has been away for {lasted:.1?}"),
             StoreError::Refused(what) => write!(f, "redis refused: {what}"),
             StoreError::Unsuitable(what) => write!(f, "redis cannot be used: {what}"),
             StoreError::Foreign(key) => write!(
@@ -55,7 +64,26 @@ impl std::error::Error for StoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             StoreError::Limit(error) => Some(error),
+            StoreError::Away { why, .. } => Some(&**why),
             _ => None,
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether the store is at fault, and not the request or what is kept under its key.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            StoreError::Unreachable(_)
+            | StoreError::TimedOut(_)
+            | StoreError::Away { .. }
+            | StoreError::Refused(_)
+            | StoreError::Unsuitable(_) => true,
+            StoreError::Url(_)
+            | StoreError::Foreign(_)
+            | StoreError::Script(_)
+            | StoreError::Limit(_)
+            | StoreError::Request(_) => false,
         }
     }
 }
@@ -103,8 +131,32 @@ impl Teller {
     }
 }
 
+/// What a server answers that cannot serve at all, whatever it is asked.
+const CANNOT_SERVE: [&str; 11] = [
+    "LOADING",
+    "READONLY",
+    "OOM",
+    "MISCONF",
+    "NOAUTH",
+    "WRONGPASS",
+    "NOREPLICAS",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "BUSY",
+    "UNKILLABLE",
+];
+
+/// Whether the server says that it cannot serve, and not that this command is wrong.
+pub(crate) fn cannot_serve(error: &RedisError) -> bool {
+    let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    // Until 6.2 the code of what a script called is in the message.
+    let within =
+        |code: &str| detail.contains("user_script") && detail.contains(&format!("-{code} "));
+    CANNOT_SERVE.into_iter().any(|known| code == known || within(known))
+}
+
 /// An error that the script raised, not one that kept it from running or writing.
 fn is_script_error(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
-    detail.contains("user_script") && !detail.contains("OOM") && !detail.contains("READONLY")
+    detail.contains("user_script") && !cannot_serve(error)
 }

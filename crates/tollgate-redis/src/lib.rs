@@ -26,12 +26,15 @@
 //! - A [`StoreError`] is for what went wrong; a denial is an answer.
 
 mod bounds;
+mod breaker;
 mod charge;
 mod connection;
 mod error;
 mod layout;
 mod limiter;
+mod link;
 mod operate;
+mod outage;
 mod request;
 mod rescale;
 mod reservation;
@@ -43,6 +46,7 @@ pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
 pub use limiter::RedisLimiter;
 pub use operate::{Progress, RedisKeys};
+pub use outage::{Health, Outage};
 pub use reservation::{RedisReservation, Reserved};
 #[cfg(feature = "tls")]
 use rustls as _;

@@ -124,7 +124,8 @@ impl RedisStore {
                 script::OTHER => rescale::rescale(self, culprit, reply.now).await?,
                 script::CALENDAR => culprit.limiter.learn_window(reply.now),
                 script::DUE => {
-                    self.change(culprit.limiter, &culprit.key, || vec![b"due".to_vec()]).await?;
+                    let due = || vec![b"due".to_vec()];
+                    self.change_until_done(culprit.limiter, &culprit.key, due).await?;
                 }
                 script::MANY => {
                     return Err(StoreError::Request(

@@ -79,15 +79,15 @@ pub(crate) async fn look(
 }
 
 async fn fetch(store: &RedisStore, key: &[u8]) -> Result<Kept, StoreError> {
-    let kind = store.connection().send(cmd("TYPE").arg(key)).await?;
+    let kind = store.connection().ask(cmd("TYPE").arg(key)).await?;
     let kind = match kind {
         Value::SimpleString(kind) => kind,
         _ => String::new(),
     };
     let value = match kind.as_str() {
         "none" => return Ok(Kept::Nothing),
-        "string" => store.connection().send(cmd("GET").arg(key)).await?,
-        "hash" => store.connection().send(cmd("HGETALL").arg(key)).await?,
+        "string" => store.connection().ask(cmd("GET").arg(key)).await?,
+        "hash" => store.connection().ask(cmd("HGETALL").arg(key)).await?,
         _ => return Err(StoreError::Foreign(shown(key))),
     };
     Ok(match value {

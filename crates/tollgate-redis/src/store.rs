@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::{Value, cmd};
 use tollgate::{Limit, ManualClock};
 
 use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, MAX_NAME};
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
+use crate::outage::Health;
 use crate::script;
-
-/// The oldest server that can be used: PXAT came with it.
-const OLDEST: (u64, u64) = (6, 2);
 
 /// A Redis or Valkey server that keeps the state of limiters. Clones share the connection.
 ///
@@ -67,6 +64,19 @@ impl RedisStore {
         }
     }
 
+    /// A store at `url` that connects when it is first asked, as [`RedisStoreBuilder::open`] says.
+    ///
+    /// # Errors
+    /// Where the URL is wrong.
+    pub fn open(url: &str) -> Result<RedisStore, StoreError> {
+        RedisStore::builder(url).open()
+    }
+
+    /// How it fares. Asks nobody, and is up to date with the last call.
+    pub fn health(&self) -> Health {
+        self.inner.connection.health()
+    }
+
     /// The limiter `name`: `limit` over many keys. Limiters of one name, in whatever process, share
     /// their keys; where the numbers differ, a key keeps its proportion.
     ///
@@ -103,30 +113,6 @@ impl RedisStore {
     pub(crate) fn next_ticket(&self) -> u64 {
         self.inner.tickets.fetch_add(1, Ordering::Relaxed)
     }
-
-    async fn see_that_it_fits(&self) -> Result<(), StoreError> {
-        let info = match self.connection().send(cmd("INFO").arg("server")).await? {
-            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
-            _ => String::new(),
-        };
-        let fact = |name: &str| {
-            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-        };
-        let version = fact("redis_version").unwrap_or("unknown");
-        let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
-        if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
-            return Err(StoreError::Unsuitable(format!(
-                "the server's version is {version}, must be at least 6.2"
-            )));
-        }
-        if fact("redis_mode") == Some("cluster") {
-            return Err(StoreError::Unsuitable(
-                "the server is part of a cluster, this store is for a single server".to_owned(),
-            ));
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Debug for RedisStore {
@@ -153,24 +139,35 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The longest the first connection may take; a second if not said.
+    /// The longest a connection may take to be made; a second if not said. Calls do not wait for it
+    /// longer than for anything else.
     pub fn connect_timeout(mut self, timeout: Duration) -> RedisStoreBuilder {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Connects.
+    /// Connects, and sees that the server can be used.
     ///
     /// # Errors
     /// As [`RedisStore::connect`].
     pub async fn connect(self) -> Result<RedisStore, StoreError> {
-        let connection = Connection::new(&self.url, self.timeout, self.connect_timeout).await?;
+        let store = self.open()?;
+        store.connection().join().await?;
+        Ok(store)
+    }
+
+    /// Opens the store without asking the server: the first call connects. A server that is absent,
+    /// refuses the password, is too old or is part of a Cluster is then an outage, which ends when
+    /// that is mended, and [`RedisStore::health`] says why.
+    ///
+    /// # Errors
+    /// Where the URL is wrong.
+    pub fn open(self) -> Result<RedisStore, StoreError> {
+        let connection = Connection::new(&self.url, self.timeout, self.connect_timeout)?;
         let seed = getrandom::u64()
             .map_err(|error| StoreError::Unsuitable(format!("no random numbers: {error}")))?;
         let inner = Inner { connection, tickets: AtomicU64::new(seed) };
-        let store = RedisStore { inner: Arc::new(inner), clock: None };
-        store.see_that_it_fits().await?;
-        Ok(store)
+        Ok(RedisStore { inner: Arc::new(inner), clock: None })
     }
 }
 

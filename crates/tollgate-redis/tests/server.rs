@@ -211,6 +211,15 @@ fn user_password_database_socket_and_resp3_come_through_the_url() {
             let error = RedisStore::connect(&url).await.unwrap_err();
             assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
             assert!(!matches!(error, StoreError::Script(_)), "{error:?}");
+            // Only what is wrong with the URL itself is known without asking.
+            match RedisStore::open(&url) {
+                Err(wrong) => assert_eq!(wrong, error),
+                Ok(store) => {
+                    let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
+                    let error = limiter.check("ana").await.unwrap_err();
+                    assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
+                }
+            }
         }
     });
 }
@@ -250,6 +259,13 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
             let error = builder.connect().await.unwrap_err();
             assert!(matches!(error, StoreError::Unsuitable(_)), "{error:?}");
             assert!(error.to_string().contains(reason), "{error}");
+
+            // Opened without asking, it is an outage with the same reason.
+            let store = RedisStore::builder(fake(info)).timeout(PATIENCE).open().unwrap();
+            let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
+            let error = limiter.check("ana").await.unwrap_err();
+            let why = std::error::Error::source(&error).expect("an outage has a reason");
+            assert!(why.to_string().contains(reason), "{error:?}");
         }
     });
 }

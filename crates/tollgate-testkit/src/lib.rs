@@ -5,10 +5,12 @@
 //! - [`store_contract!`] holds anything that implements [`StoreUnderTest`] to the eleven
 //!   properties of the specification.
 //! - [`RedisServer`] is a real `redis-server` of one's own.
+//! - [`FaultProxy`] stands between a client and that server, and breaks what passes.
 //! - [`monotone`] and its siblings are random traffic for random limits, the awkward ones among them.
 
 mod answer;
 pub mod contract;
+mod fault_proxy;
 mod manual;
 mod model;
 mod redis;
@@ -17,6 +19,7 @@ mod traffic;
 mod under_test;
 
 pub use answer::Answer;
+pub use fault_proxy::{Fault, FaultProxy};
 pub use manual::{admitted, manual};
 pub use model::KeyModel;
 pub use proptest;

@@ -1,0 +1,34 @@
+//! What is told of the store's health.
+
+use std::time::Duration;
+
+use crate::error::StoreError;
+
+/// How a [`RedisStore`](crate::RedisStore) fares: for metrics, and for a readiness check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether there is a connection. There is none before the first call, during an outage, and
+    /// for a moment after a connection has broken.
+    pub connected: bool,
+    /// The outage that goes on, if there is one: calls fail at once until it has ended.
+    pub outage: Option<Outage>,
+    /// How many outages there have been, the one that goes on included.
+    pub outages: u64,
+    /// How many calls got no answer because of the store, those during outages included.
+    pub failed_calls: u64,
+    /// How many requests were refused without asking the server: their keys had just been refused.
+    pub denied_locally: u64,
+}
+
+/// A time in which the store is not asked, but for one probe every now and then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outage {
+    /// How long it has lasted.
+    pub lasted: Duration,
+    /// What the last try came to.
+    pub why: StoreError,
+    /// How many calls it has cost.
+    pub failed_calls: u64,
+}
