@@ -45,6 +45,15 @@ pub(crate) const TRIES: usize = 32;
 /// How many keys a request may charge: each is some microseconds of everybody's server.
 pub(crate) const MAX_CHARGES: usize = 64;
 
+/// How long a refusal is repeated without asking unless the caller says otherwise: how late it may
+/// be seen that another process has given units back. As late as changed overrides may be.
+pub(crate) const DEFAULT_DENY_CACHE: Duration = Duration::from_secs(1);
+
+/// The deny cache holds 10,000 keys, less than a megabyte, in sets found by the key's hash: with
+/// eight places each, few sets are full while others are not.
+pub(crate) const DENIAL_SETS: usize = 1250;
+pub(crate) const DENIALS_PER_SET: usize = 8;
+
 /// How many keys a step of a scan looks at: some hundred microseconds of the server.
 pub(crate) const SCAN_COUNT: usize = 512;
 

@@ -29,6 +29,7 @@ mod bounds;
 mod breaker;
 mod charge;
 mod connection;
+mod denied;
 mod error;
 mod layout;
 mod limiter;

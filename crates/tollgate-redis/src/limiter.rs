@@ -36,6 +36,15 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    pub(crate) fn new(name: &str, limit: Limit) -> Result<Inner, StoreError> {
+        Ok(Inner {
+            name: name.into(),
+            terms: Terms::new(limit)?,
+            prefix: Prefix::new("", name),
+            window: Mutex::new([0, 0]),
+        })
+    }
+
     pub(crate) fn spec(&self, cost: u64) -> Vec<u8> {
         let window = *self.window.lock().unwrap_or_else(PoisonError::into_inner);
         self.terms.spec(cost, window)
@@ -54,13 +63,7 @@ impl RedisLimiter {
         name: &str,
         limit: Limit,
     ) -> Result<RedisLimiter, StoreError> {
-        let inner = Inner {
-            name: name.into(),
-            terms: Terms::new(limit)?,
-            prefix: Prefix::new("", name),
-            window: Mutex::new([0, 0]),
-        };
-        Ok(RedisLimiter { store, inner: Arc::new(inner) })
+        Ok(RedisLimiter { store, inner: Arc::new(Inner::new(name, limit)?) })
     }
 
     /// What it is called.

@@ -98,8 +98,9 @@ impl RedisLimiter {
             done.seen += u64::try_from(keys.len()).unwrap_or(0);
             let meant: Vec<&Vec<u8>> = keys.iter().filter(is_meant).collect();
             if !meant.is_empty() {
-                let gone = self.store.connection().send(cmd("UNLINK").arg(&meant)).await?;
-                if let Value::Int(gone) = gone {
+                let gone = self.store.connection().send(cmd("UNLINK").arg(&meant)).await;
+                meant.iter().for_each(|key| self.store.denials().forget(key));
+                if let Value::Int(gone) = gone? {
                     done.reset += u64::try_from(gone).unwrap_or(0);
                 }
             }

@@ -89,14 +89,31 @@ impl Reply {
 }
 
 impl RedisStore {
-    /// Decides charges of different keys, and takes all or none.
+    /// Decides charges of different keys, and takes all or none. What was just refused is refused
+    /// again without asking.
     pub(crate) async fn ask(
         &self,
         charges: &[Asked<'_>],
         mode: Mode,
         hold: Option<&Hold>,
     ) -> Result<Met, StoreError> {
-        self.connection().within(self.ask_until_answered(charges, mode, hold)).await
+        if mode == Mode::Look {
+            let met = self.connection().within(self.ask_until_answered(charges, mode, hold)).await;
+            // The next check agrees with it.
+            charges.iter().for_each(|charge| self.denials().forget(&charge.key));
+            return met;
+        }
+        let places = match self.denials().look(charges) {
+            Ok(met) => return Ok(met),
+            Err(places) => places,
+        };
+        let met = self.connection().within(self.ask_until_answered(charges, mode, hold)).await?;
+        if met.fits {
+            self.denials().outdate(&places);
+        } else {
+            self.denials().learn(charges, &places, &met);
+        }
+        Ok(met)
     }
 
     async fn ask_until_answered(
@@ -171,6 +188,7 @@ impl RedisStore {
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
+        let _forgets = self.denials().forget_at_last(key);
         self.connection().within(self.change_until_done(limiter, key, what)).await
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tollgate::{Limit, ManualClock};
 
-use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, MAX_NAME};
+use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT, MAX_NAME};
 use crate::connection::Connection;
+use crate::denied::Denials;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
 use crate::outage::Health;
@@ -32,6 +33,7 @@ use crate::script;
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
+    denials: Arc<Denials>,
     /// A test's own time.
     clock: Option<ManualClock>,
 }
@@ -61,6 +63,7 @@ impl RedisStore {
             url: url.into(),
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            deny_cache_for: DEFAULT_DENY_CACHE,
         }
     }
 
@@ -74,7 +77,7 @@ impl RedisStore {
 
     /// How it fares. Asks nobody, and is up to date with the last call.
     pub fn health(&self) -> Health {
-        self.inner.connection.health()
+        Health { denied_locally: self.denials.answered(), ..self.inner.connection.health() }
     }
 
     /// The limiter `name`: `limit` over many keys. Limiters of one name, in whatever process, share
@@ -97,11 +100,16 @@ impl RedisStore {
     #[doc(hidden)]
     #[must_use]
     pub fn with_injected_clock(&self, clock: ManualClock) -> RedisStore {
-        RedisStore { inner: self.inner.clone(), clock: Some(clock) }
+        let denials = Arc::new(self.denials.with_clock(clock.clone()));
+        RedisStore { inner: self.inner.clone(), denials, clock: Some(clock) }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.inner.connection
+    }
+
+    pub(crate) fn denials(&self) -> &Denials {
+        &self.denials
     }
 
     /// The time that the script is told: none, but in a test.
@@ -130,6 +138,7 @@ pub struct RedisStoreBuilder {
     url: String,
     timeout: Duration,
     connect_timeout: Duration,
+    deny_cache_for: Duration,
 }
 
 impl RedisStoreBuilder {
@@ -143,6 +152,14 @@ impl RedisStoreBuilder {
     /// longer than for anything else.
     pub fn connect_timeout(mut self, timeout: Duration) -> RedisStoreBuilder {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a request that was refused is refused again without asking the server, if its wait
+    /// is not over before; a second if not said, nothing at all for zero. Units that another process
+    /// gives back may be seen so much later; those that this one gives back are seen at once.
+    pub fn deny_cache_for(mut self, lasts: Duration) -> RedisStoreBuilder {
+        self.deny_cache_for = lasts;
         self
     }
 
@@ -164,10 +181,13 @@ impl RedisStoreBuilder {
     /// Where the URL is wrong.
     pub fn open(self) -> Result<RedisStore, StoreError> {
         let connection = Connection::new(&self.url, self.timeout, self.connect_timeout)?;
-        let seed = getrandom::u64()
-            .map_err(|error| StoreError::Unsuitable(format!("no random numbers: {error}")))?;
-        let inner = Inner { connection, tickets: AtomicU64::new(seed) };
-        Ok(RedisStore { inner: Arc::new(inner), clock: None })
+        let random = || {
+            getrandom::u64()
+                .map_err(|error| StoreError::Unsuitable(format!("no random numbers: {error}")))
+        };
+        let denials = Denials::new(self.deny_cache_for, None, [random()?, random()?]);
+        let inner = Inner { connection, tickets: AtomicU64::new(random()?) };
+        Ok(RedisStore { inner: Arc::new(inner), denials: Arc::new(denials), clock: None })
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) fn unique(name: &str) -> String {
 /// A store whose time a test moves.
 pub(crate) struct Injected {
     store: RedisStore,
+    /// The same without the deny cache, for logs: of a refused log it knows what remained then.
+    asking: RedisStore,
     name: String,
 }
 
@@ -59,7 +61,13 @@ pub(crate) struct Injected {
 pub(crate) struct InjectedLimiter(pub(crate) RedisLimiter);
 
 pub(crate) fn injected(clock: ManualClock) -> Injected {
-    Injected { store: store().with_injected_clock(clock), name: unique("store") }
+    static ASKING: OnceLock<RedisStore> = OnceLock::new();
+    let asking = ASKING.get_or_init(|| {
+        let builder = RedisStore::builder(server().url()).timeout(PATIENCE);
+        builder.deny_cache_for(Duration::ZERO).open().expect("the url is right")
+    });
+    let asking = asking.with_injected_clock(clock.clone());
+    Injected { store: store().with_injected_clock(clock), asking, name: unique("store") }
 }
 
 impl StoreUnderTest for Injected {
@@ -67,7 +75,9 @@ impl StoreUnderTest for Injected {
 
     fn limiter(&self, name: &str, limit: &Limit) -> InjectedLimiter {
         let name = format!("{} {name}", self.name);
-        InjectedLimiter(self.store.limiter(&name, limit.clone()).expect("traffic has valid limits"))
+        let is_log = limit.to_string().contains("sliding_log");
+        let store = if is_log { &self.asking } else { &self.store };
+        InjectedLimiter(store.limiter(&name, limit.clone()).expect("traffic has valid limits"))
     }
 
     fn check_all(&self, charges: &[(&InjectedLimiter, &str, u64)]) -> bool {

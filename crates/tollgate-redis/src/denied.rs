@@ -1,0 +1,281 @@
+//! The deny cache: the states of requests that were just refused, so that who keeps asking does not
+//! cost the server a call each time.
+//!
+//! A refused request changes nothing. What it met therefore still holds while nothing else arrives,
+//! and says by itself when the request fits again. What others take meanwhile only makes the key
+//! emptier, and a refusal stays right; what this process gives back is forgotten here; what another
+//! process gives back is seen when the entry is too old, which is soon.
+
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use tollgate::port::State;
+use tollgate::{Clock, ManualClock, Timestamp};
+
+use crate::bounds::{DENIAL_SETS, DENIALS_PER_SET};
+use crate::request::{Asked, Met};
+
+pub(crate) struct Denials {
+    /// How long an entry is believed.
+    lasts: Duration,
+    clock: Clock,
+    /// A test's own time, which the server is told as well.
+    told: Option<ManualClock>,
+    /// So that nobody can aim keys at one set.
+    seed: [u64; 2],
+    /// Found by the key. No two are locked at a time.
+    sets: Box<[Mutex<Set>]>,
+    answered: AtomicU64,
+}
+
+#[derive(Default)]
+struct Set {
+    /// How often something here was forgotten.
+    changes: u64,
+    seen: Vec<Seen>,
+}
+
+/// What a refused request met under one of its keys.
+struct Seen {
+    key: u128,
+    /// Whose numbers the state is in.
+    limit: u128,
+    cost: u64,
+    state: State,
+    /// The server's time, in microseconds since 1970.
+    now: u64,
+    /// Our time when the answer came.
+    at: Timestamp,
+    /// This process has taken units since: it refuses nothing any more, for its figures are old. It
+    /// still says how the key stood, where another key refuses a request.
+    is_old: bool,
+}
+
+/// Where a key is, and how often something there had been forgotten when the request was sent.
+pub(crate) struct Place {
+    key: u128,
+    limit: u128,
+    changes: u64,
+}
+
+impl Denials {
+    pub(crate) fn new(lasts: Duration, told: Option<ManualClock>, seed: [u64; 2]) -> Denials {
+        let sets = if lasts.is_zero() { 0 } else { DENIAL_SETS };
+        Denials {
+            lasts,
+            clock: told.clone().map_or_else(Clock::system, Clock::from),
+            told,
+            seed,
+            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            answered: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, empty, by a test's own time.
+    pub(crate) fn with_clock(&self, clock: ManualClock) -> Denials {
+        Denials::new(self.lasts, Some(clock), self.seed)
+    }
+
+    /// How many requests were refused here.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// What is known of a request: the refusal, if all its states are known and one of them refuses
+    /// it now; otherwise its places, for [`learn`](Self::learn).
+    pub(crate) fn look(&self, charges: &[Asked<'_>]) -> Result<Met, Vec<Place>> {
+        let mut places = Vec::new();
+        if self.sets.is_empty() {
+            return Err(places);
+        }
+        let here = self.clock.now();
+        let mut met = Met { now: 0, fits: false, states: Vec::new() };
+        let mut may_refuse = Vec::new();
+        for charge in charges {
+            let place = self.place(charge);
+            let set = self.set(place.key);
+            if let Some(seen) = set.find(&place, charge, here, self.lasts) {
+                met.now = met.now.max(self.server_time(seen, here));
+                met.states.push(seen.state.clone());
+                may_refuse.push(!seen.is_old);
+            }
+            places.push(Place { changes: set.changes, ..place });
+        }
+        let refuses = |((charge, state), may): ((&Asked<'_>, &State), &bool)| {
+            *may && !charge.limiter.terms.ported.decide(state, met.now, charge.cost).is_allowed()
+        };
+        let mut all = charges.iter().zip(&met.states).zip(&may_refuse);
+        if met.states.len() < charges.len() || !all.any(refuses) {
+            return Err(places);
+        }
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        Ok(met)
+    }
+
+    fn place(&self, charge: &Asked<'_>) -> Place {
+        let (key, limit) = (self.hash(&charge.key), self.hash(&charge.limiter.terms.tag));
+        Place { key, limit, changes: 0 }
+    }
+
+    /// Keeps what a refused request met, unless something was forgotten since it was sent: it may
+    /// have met what was there before.
+    pub(crate) fn learn(&self, charges: &[Asked<'_>], places: &[Place], met: &Met) {
+        let at = self.clock.now();
+        for ((charge, place), state) in charges.iter().zip(places).zip(&met.states) {
+            let mut set = self.set(place.key);
+            if set.changes != place.changes {
+                continue;
+            }
+            let &Place { key, limit, .. } = place;
+            let (cost, state) = (charge.cost, state.clone());
+            set.keep(Seen { key, limit, cost, state, now: met.now, at, is_old: false });
+        }
+    }
+
+    /// A request has taken units of these keys.
+    pub(crate) fn outdate(&self, places: &[Place]) {
+        for place in places {
+            let mut set = self.set(place.key);
+            for seen in set.seen.iter_mut().filter(|seen| seen.key == place.key) {
+                seen.is_old = true;
+            }
+        }
+    }
+
+    /// Forgets what is known of a key, since it has changed or may have.
+    pub(crate) fn forget(&self, key: &[u8]) {
+        if self.sets.is_empty() {
+            return;
+        }
+        let key = self.hash(key);
+        let mut set = self.set(key);
+        set.changes += 1;
+        set.seen.retain(|seen| seen.key != key);
+    }
+
+    /// Forgets it when this is dropped: when the change has been answered, has failed, or nobody
+    /// waits for it any more.
+    pub(crate) fn forget_at_last<'a>(&'a self, key: &'a [u8]) -> impl Drop + 'a {
+        Forget { denials: self, key }
+    }
+
+    /// What the server's clock shows, going by ours.
+    fn server_time(&self, seen: &Seen, here: Timestamp) -> u64 {
+        match &self.told {
+            Some(_) => here.as_nanos() / 1000,
+            None => {
+                let since = u64::try_from(here.since(seen.at).as_micros()).unwrap_or(u64::MAX);
+                seen.now.saturating_add(since)
+            }
+        }
+    }
+
+    fn hash(&self, bytes: &[u8]) -> u128 {
+        let mut hasher = SipHasher13::new_with_keys(self.seed[0], self.seed[1]);
+        hasher.write(bytes);
+        hasher.finish128().as_u128()
+    }
+
+    fn set(&self, key: u128) -> MutexGuard<'_, Set> {
+        let count = u128::try_from(self.sets.len()).unwrap_or(1);
+        let index = usize::try_from(key % count).unwrap_or(0);
+        self.sets[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Set {
+    fn find(
+        &self,
+        place: &Place,
+        charge: &Asked<'_>,
+        here: Timestamp,
+        lasts: Duration,
+    ) -> Option<&Seen> {
+        let seen = self.seen.iter().find(|seen| seen.key == place.key)?;
+        // Of a log only what one cost needs is known.
+        let is_enough = seen.cost == charge.cost || !charge.limiter.terms.is_log();
+        (seen.limit == place.limit && is_enough && here.since(seen.at) < lasts).then_some(seen)
+    }
+
+    /// Keeps one more, instead of the oldest where there is no room.
+    fn keep(&mut self, seen: Seen) {
+        let same = self.seen.iter().position(|other| other.key == seen.key);
+        let oldest = || {
+            let oldest = self.seen.iter().enumerate().min_by_key(|(_, other)| other.at);
+            oldest.map(|(index, _)| index).filter(|_| self.seen.len() >= DENIALS_PER_SET)
+        };
+        match same.or_else(oldest) {
+            Some(index) => self.seen[index] = seen,
+            None => self.seen.push(seen),
+        }
+    }
+}
+
+struct Forget<'a> {
+    denials: &'a Denials,
+    key: &'a [u8],
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.denials.forget(self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Limit;
+
+    use super::*;
+    use crate::limiter::Inner;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A cache and its clock, and a limiter of ten an hour.
+    fn new() -> (Denials, ManualClock, Inner) {
+        let clock = ManualClock::new();
+        let limiter = Inner::new("a", Limit::per_hour(10)).expect("a valid limit");
+        (Denials::new(SECOND, Some(clock.clone()), [1, 2]), clock, limiter)
+    }
+
+    fn asked(limiter: &Inner, key: u64, cost: u64) -> Asked<'_> {
+        Asked { limiter, key: limiter.prefix.key(&key), cost }
+    }
+
+    /// A bucket that owes everything.
+    fn empty(clock: &ManualClock, limiter: &Inner) -> Met {
+        let now = clock.now().as_nanos() / 1000;
+        let owed = limiter.terms.ported.price(10);
+        Met { now, fits: false, states: vec![State::Bucket { at: now, owed }] }
+    }
+
+    #[test]
+    fn a_refusal_that_was_overtaken_by_a_change_is_not_learned() {
+        let (denials, clock, limiter) = new();
+        let request = [asked(&limiter, 1, 1)];
+        let places = denials.look(&request).expect_err("nothing is known");
+        drop(denials.forget_at_last(&request[0].key));
+        denials.learn(&request, &places, &empty(&clock, &limiter));
+        let places = denials.look(&request).expect_err("it may be from before the change");
+        denials.learn(&request, &places, &empty(&clock, &limiter));
+        assert!(denials.look(&request).is_ok());
+    }
+
+    #[test]
+    fn no_more_is_kept_than_there_is_room_for() {
+        let (denials, clock, limiter) = new();
+        for key in 0..50_000 {
+            let request = [asked(&limiter, key, 1)];
+            if let Err(places) = denials.look(&request) {
+                denials.learn(&request, &places, &empty(&clock, &limiter));
+            }
+            assert!(denials.look(&request).is_ok(), "the newest stays");
+        }
+        let sizes = denials.sets.iter().map(|set| set.lock().expect("not poisoned").seen.len());
+        assert_eq!(sizes.clone().max(), Some(DENIALS_PER_SET));
+        assert!(sizes.sum::<usize>() <= 10_000);
+    }
+}
