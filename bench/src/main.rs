@@ -7,6 +7,7 @@ mod goals;
 mod measure;
 mod parts;
 mod peers;
+mod redis;
 mod report;
 mod rows;
 mod stream;
@@ -57,6 +58,8 @@ enum Part {
     Hash,
     /// Only the gate: a policy beside the same charges by hand, and replacing a large one.
     Gate,
+    /// Only Redis: our script beside a plain one on a server of its own, and a flood.
+    Redis,
     /// Prints what a limiter's keys occupy in this process.
     #[command(hide = true)]
     BytesOf { who: peers::Who, keys: usize },
@@ -68,6 +71,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Clock) => parts::clocks(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
         Some(Part::BytesOf { who, keys }) => bytes::print(who, keys),
         None => return compare(&arguments),
     }

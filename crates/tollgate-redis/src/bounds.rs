@@ -42,6 +42,10 @@ pub(crate) const MAX_NAME: usize = 256;
 /// calendar's window, reservations that have timed out. Each needs one more try per charge.
 pub(crate) const TRIES: usize = 32;
 
+/// How many requests of a batch are under way at a time: some milliseconds of the server, so that
+/// the last of them is answered in time, too.
+pub(crate) const BATCH: usize = 1000;
+
 /// How many keys a request may charge: each is some microseconds of everybody's server.
 pub(crate) const MAX_CHARGES: usize = 64;
 

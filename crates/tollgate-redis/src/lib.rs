@@ -25,6 +25,7 @@
 //! - Every key expires when it is worthless.
 //! - A [`StoreError`] is for what went wrong; a denial is an answer.
 
+mod batch;
 mod bounds;
 mod breaker;
 mod charge;

@@ -323,3 +323,28 @@ fn keys_are_listed_and_reset_by_prefix() {
     });
     assert!(server().port() > 0);
 }
+
+#[test]
+fn a_batch_decides_every_request_by_itself() {
+    let store = store().with_injected_clock(ManualClock::new());
+    wait(async {
+        let five = store.limiter(&unique("five"), Limit::per_hour(5)).unwrap();
+        let all = store.limiter(&unique("all"), Limit::per_hour(3000)).unwrap();
+        let request = |key: u64, cost: u64| vec![five.charge(key % 300).cost(cost), all.charge("")];
+        let mut requests: Vec<_> = (0..2400).map(|key| request(key, 1)).collect();
+        requests.push(request(7, 6));
+        requests.push(vec![]);
+        requests.push((0..65).map(|key| five.charge(key)).collect());
+        let answers = store.check_many(&requests).await;
+        assert_eq!(answers.len(), 2403);
+        for key in 0..300 {
+            let admitted = answers[..2400].iter().skip(key).step_by(300);
+            let admitted = admitted.filter(|answer| answer.as_ref().unwrap().is_allowed());
+            assert_eq!(admitted.count(), 5);
+        }
+        assert_eq!(all.status("").await.unwrap().used(), 1500, "all or none");
+        assert!(!answers[2400].as_ref().unwrap().is_allowed(), "too large a cost");
+        assert!(answers[2401].as_ref().unwrap().is_allowed(), "nothing to charge");
+        assert!(matches!(&answers[2402], Err(StoreError::Request(_))), "too many charges");
+    });
+}
