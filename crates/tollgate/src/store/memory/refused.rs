@@ -76,12 +76,15 @@ pub(super) fn recall(store: u64, entry: &Entry<'_>, disturbed: u64) -> Option<Pa
 }
 
 /// Remembers the state of a key that was refused; its shard is locked, and had been disturbed so
-/// often before.
+/// often before. At the first time only that it was: most keys do not insist.
 #[inline]
 pub(super) fn remember(store: u64, entry: &Entry<'_>, disturbed: u64, words: Packed) {
     REFUSED.with(|places| {
         let refused = &places[place(entry)];
-        refused.id.set(entry.fingerprint.id);
+        if refused.id.replace(entry.fingerprint.id) != entry.fingerprint.id {
+            refused.store.set(0);
+            return;
+        }
         refused.place.set(entry.fingerprint.place);
         refused.store.set(store);
         refused.limit.set(entry.named.number);
