@@ -93,6 +93,20 @@ impl Decision {
         kind: Kind::Allowed,
     };
 
+    /// Where the store is away and nobody knows more: ask again in a second.
+    pub(crate) const AWAY: Decision = Decision {
+        figures: Figures::Plain(PlainFigures {
+            allowed: false,
+            limit: 0,
+            cost: 1,
+            remaining: 0,
+            retry_after: 1_000_000_000,
+            reset_after: 1_000_000_000,
+            delay: 0,
+        }),
+        kind: Kind::Denied,
+    };
+
     #[inline(always)]
     pub(crate) fn new(figures: Figures, cost: u64) -> Decision {
         let kind = if cost == 0 || cost > figures.limit() {

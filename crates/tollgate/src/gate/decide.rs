@@ -136,7 +136,7 @@ impl Deciding<'_> {
             self.punish(pending, &mut told);
         }
         charges.set(&told);
-        in_short(&told)
+        in_short(&told, false)
     }
 
     /// [`limits`](Self::limits) where some rules only report, some keys are blocked, or nothing is
@@ -178,12 +178,7 @@ impl Deciding<'_> {
             told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
         }
         charges.set(&told);
-        match in_short(&told) {
-            Answer::Limits(allowed, Reason::Limits) if was_blocked => {
-                Answer::Limits(allowed, Reason::Block)
-            }
-            answer => answer,
-        }
+        in_short(&told, was_blocked)
     }
 
     /// The charges of a rule, one for each of its limits.
@@ -293,8 +288,8 @@ impl Deciding<'_> {
     }
 }
 
-/// Whether to go ahead, and why.
-fn in_short(charges: &[Told]) -> Answer {
+/// Whether to go ahead, and why; `was_blocked` if a key already was that the request is about.
+pub(super) fn in_short(charges: &[Told], was_blocked: bool) -> Answer {
     let (mut allowed, mut reason) = (true, Reason::NoRule);
     for charge in charges.iter().filter(|charge| !charge.ruled.shadow) {
         allowed &= charge.is_allowed();
@@ -303,7 +298,7 @@ fn in_short(charges: &[Told]) -> Answer {
         }
         reason = Reason::Limits;
     }
-    Answer::Limits(allowed, reason)
+    Answer::Limits(allowed, if was_blocked { Reason::Block } else { reason })
 }
 
 /// The charges of each rule, with what became of them.

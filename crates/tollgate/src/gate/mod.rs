@@ -8,9 +8,12 @@ mod hold;
 mod index;
 mod operate;
 mod overrides;
+mod plan;
 mod prefixes;
 mod resolve;
 mod ruling;
+mod run_time;
+mod stand_in;
 mod told;
 
 use std::collections::BTreeMap;
@@ -26,6 +29,7 @@ use decide::Mode;
 pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
 pub use hold::Hold;
 use overrides::{Overrides, Own};
+pub use plan::{Planned, PlannedRule, RuleAnswer};
 pub use ruling::{Reason, RequestError, RuleFigures, Ruling};
 
 use crate::bounds::DEFAULT_RESERVATION;
@@ -230,13 +234,21 @@ impl InForce {
         check(&policy)?;
         let compiled = Compiled::new(Arc::new(policy), &store.0).map_err(refused)?;
         let mut overrides = Overrides::default();
-        let of_policy = compiled.policy.overrides.iter();
-        let of_policy = of_policy.filter(|of| !changed.contains_key(&of.client));
-        for change in of_policy.chain(changed.values().flatten()) {
+        for change in overriding(&compiled.policy, changed) {
             overrides.set(Own::new(change.clone(), &compiled, &store.0).map_err(refused)?);
         }
         Ok(InForce { store: store.clone(), compiled: Arc::new(compiled), overrides })
     }
+}
+
+/// The policy's overrides as they were changed at run time.
+fn overriding<'a>(
+    policy: &'a Policy,
+    changed: &'a BTreeMap<Client, Option<Override>>,
+) -> impl Iterator<Item = &'a Override> {
+    let of_policy = policy.overrides.iter();
+    let of_policy = of_policy.filter(|of| !changed.contains_key(&of.client));
+    of_policy.chain(changed.values().flatten())
 }
 
 /// What the store refuses though the policy was found right.

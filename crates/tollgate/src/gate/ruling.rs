@@ -23,11 +23,13 @@ use crate::time::Timestamp;
 #[must_use = "a ruling that is not looked at limits nothing"]
 pub struct Ruling {
     in_force: Guard<Arc<InForce>>,
-    allowed: bool,
-    reason: Reason,
+    pub(super) allowed: bool,
+    pub(super) reason: Reason,
     list: Option<Kind>,
-    charges: Charges,
+    pub(super) charges: Charges,
     wrong: Option<Box<RequestError>>,
+    /// Whether it was made without the store that keeps the state.
+    pub(super) degraded: bool,
 }
 
 /// What a ruling rests on.
@@ -46,6 +48,8 @@ pub enum Reason {
     Block,
     /// The request itself is wrong: [`Ruling::error`] says why.
     Error,
+    /// The store is away, and a rule denies without it.
+    StoreAway,
 }
 
 /// Why a request can never be allowed.
@@ -75,6 +79,7 @@ impl Ruling {
             list: None,
             charges: Charges::new(),
             wrong: None,
+            degraded: false,
         }
     }
 
@@ -89,6 +94,12 @@ impl Ruling {
         let mut claims = Vec::new();
         let deciding = Deciding { in_force: &self.in_force, mode, until };
         let answer = deciding.decide(request, (&mut self.charges, &mut claims));
+        self.answer(answer);
+        claims
+    }
+
+    #[inline]
+    pub(super) fn answer(&mut self, answer: Answer) {
         (self.allowed, self.reason) = match answer {
             Answer::Limits(allowed, reason) => (allowed, reason),
             Answer::Listed(kind) => {
@@ -103,7 +114,6 @@ impl Ruling {
                 (false, Reason::Error)
             }
         };
-        claims
     }
 
     fn deciding(&self) -> Option<Told> {
@@ -123,6 +133,12 @@ impl Ruling {
     #[inline]
     pub fn is_allowed(&self) -> bool {
         self.allowed
+    }
+
+    /// Whether it was made without the store that keeps the state, since that was away. Never so
+    /// for a gate in memory.
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// What it rests on.
@@ -202,7 +218,8 @@ impl Ruling {
             at += of_rule.len();
             let charge = deciding(of_rule.iter().copied())?;
             let named = self.in_force.store.0.limit(charge.ruled.limit);
-            Some(RuleFigures { name: self.name(&charge.ruled), named, charge })
+            let (name, degraded) = (self.name(&charge.ruled), self.degraded);
+            Some(RuleFigures { name, named, charge, degraded })
         })
     }
 }
@@ -235,6 +252,7 @@ pub struct RuleFigures<'a> {
     name: &'a str,
     named: Option<Arc<Named>>,
     charge: Told,
+    degraded: bool,
 }
 
 impl<'a> RuleFigures<'a> {
@@ -251,6 +269,11 @@ impl<'a> RuleFigures<'a> {
     /// Whether the rule only reports.
     pub fn is_shadow(&self) -> bool {
         self.charge.ruled.shadow
+    }
+
+    /// Whether these are figures of this node alone, or of none: the store was away.
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// For how long the key is blocked, if it is.

@@ -5,6 +5,7 @@ mod period;
 mod plan;
 #[cfg(feature = "serde")]
 mod serde;
+mod share;
 #[cfg(any(feature = "file", feature = "serde"))]
 mod table;
 mod text;

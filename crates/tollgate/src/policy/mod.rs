@@ -1,6 +1,7 @@
 //! A policy: which limits apply to which requests. Plain data, checked as a whole when a
 //! [`Gate`](crate::Gate) is built from it.
 
+mod bytes;
 mod check;
 mod condition;
 #[cfg(feature = "envoy")]
@@ -11,11 +12,13 @@ mod glob;
 mod overrides;
 mod request;
 mod rule;
+mod share;
 #[cfg(feature = "file")]
 mod warnings;
 
 use std::collections::BTreeMap;
 
+pub use bytes::{read_override, write_override};
 pub(crate) use check::check;
 pub use check::{Place, PolicyError, Problem};
 pub use condition::Condition;

@@ -16,6 +16,8 @@ use crate::key::{Key, KeyName, write_part};
 use crate::limit::{Limit, LimitError, Plan};
 
 pub use crate::charge::deciding;
+pub use crate::gate::{Planned, PlannedRule, RuleAnswer};
+pub use crate::policy::{read_override, write_override};
 
 /// Nanoseconds of a microsecond.
 const TICK: u64 = 1000;

@@ -1,0 +1,103 @@
+//! Deciding in place of a store that is away, each rule as it says: by limits in memory, or not at
+//! all. The policy of such a gate is [`Policy::without_store`](crate::Policy::without_store).
+
+use std::time::Duration;
+
+use super::attributes::Room;
+use super::decide::Mode;
+use super::resolve::Resolved;
+use super::told::{Ruled, Told};
+use super::{Gate, Hold, InForce, Reason, Ruling};
+use crate::decision::Decision;
+use crate::policy::{OnStoreError, Request};
+
+#[doc(hidden)]
+impl Gate {
+    /// What `check` says while the store is away.
+    pub fn check_without_store(&self, request: &Request<'_>) -> Ruling {
+        self.decide_without_store(request, Mode::Take)
+    }
+
+    /// What `peek` says while the store is away.
+    pub fn peek_without_store(&self, request: &Request<'_>) -> Ruling {
+        self.decide_without_store(request, Mode::Look)
+    }
+
+    fn decide_without_store(&self, request: &Request<'_>, mode: Mode) -> Ruling {
+        let mut ruling = Ruling::open(self.0.in_force.load());
+        let away = away(ruling.in_force(), request);
+        let denied = away.iter().any(|charge| !charge.ruled.shadow);
+        ruling.decide(request, if denied { Mode::Look } else { mode }, None);
+        ruling.degrade(away);
+        ruling
+    }
+
+    /// What `take_up_to` says while the store is away.
+    pub fn take_up_to_without_store(&self, request: &Request<'_>) -> (u64, Ruling) {
+        let looked = self.peek_without_store(&request.clone().cost(1));
+        if away(&self.0.in_force.load(), request).iter().any(|charge| !charge.ruled.shadow) {
+            return (0, looked);
+        }
+        let (units, mut ruling) = self.take_up_to(request);
+        ruling.degrade(Vec::new());
+        (units, ruling)
+    }
+
+    /// What `reserve_for` says while the store is away.
+    ///
+    /// # Errors
+    /// The ruling, where it is not allowed.
+    #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
+    pub fn reserve_without_store(
+        &self,
+        request: &Request<'_>,
+        timeout: Duration,
+    ) -> Result<Hold, Ruling> {
+        let mut ruling = Ruling::open(self.0.in_force.load());
+        let away = away(ruling.in_force(), request);
+        let denied = away.iter().any(|charge| !charge.ruled.shadow);
+        let until = self.0.store.0.now().after(timeout);
+        let (mode, until) = if denied { (Mode::Look, None) } else { (Mode::Take, Some(until)) };
+        let claims = ruling.decide(request, mode, until);
+        ruling.degrade(away);
+        if ruling.is_allowed() {
+            Ok(Hold { ruling, cost: request.units(), claims })
+        } else {
+            Err(ruling)
+        }
+    }
+}
+
+impl Ruling {
+    /// Marks it as made without the store; `away` are the charges of rules that deny without it.
+    fn degrade(&mut self, away: Vec<Told>) {
+        self.degraded = true;
+        if self.allowed && away.iter().any(|charge| !charge.ruled.shadow) {
+            (self.allowed, self.reason) = (false, Reason::StoreAway);
+        }
+        let mut told: Vec<Told> = self.told().chain(away).collect();
+        told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
+        self.charges.set(&told);
+    }
+}
+
+/// What the rules say that deny without their store.
+fn away(in_force: &InForce, request: &Request<'_>) -> Vec<Told> {
+    let mut room = Room::new();
+    let resolved = Resolved::new(in_force, request, &mut room);
+    if resolved.list().is_some() {
+        return Vec::new();
+    }
+    let policy = &in_force.compiled.policy;
+    let rules = resolved.rules().unwrap_or_default();
+    let denies = |number: u32| {
+        let of_rule = policy.rules[number as usize].on_store_error;
+        of_rule.unwrap_or(policy.on_store_error) == OnStoreError::Deny
+    };
+    let denying = rules.iter().filter(|applied| denies(applied.number));
+    let denied = denying.map(|applied| Told {
+        ruled: Ruled::new(applied.number, 0, applied.rule.shadow, Duration::ZERO),
+        decision: Decision::AWAY,
+    });
+    denied.collect()
+}
