@@ -110,7 +110,13 @@ impl Claim {
 
     /// Charges `actual` units instead of those that were taken.
     pub(crate) fn settle(&self, actual: u64) {
-        let taken = if self.end() { self.held.cost } else { 0 };
+        let is_late = self.ticket.0 <= self.store.0.now();
+        let was_open = self.end();
+        if was_open && is_late {
+            // It has timed out, and nobody has come by since to give it back.
+            self.give_back(self.held.cost);
+        }
+        let taken = if was_open && !is_late { self.held.cost } else { 0 };
         if actual > taken {
             let Held { named, fingerprint, .. } = &self.held;
             let entry = Entry { named, fingerprint: *fingerprint, key: &self.name };

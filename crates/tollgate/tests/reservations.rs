@@ -196,3 +196,12 @@ fn a_cancelled_reservation_wakes_who_waits() {
         assert!(waiter.join().unwrap().is_ok());
     });
 }
+
+#[test]
+fn what_is_settled_too_late_is_charged_anew_though_nobody_came_by_meanwhile() {
+    let (limiter, clock) = manual(Limit::fixed_window(10, MINUTE));
+    let late = limiter.reserve_for("ana", 4, Duration::from_secs(1)).unwrap();
+    clock.advance(MINUTE);
+    late.settle(3);
+    assert_eq!(limiter.status("ana").used(), 3, "in the window in which it was settled");
+}

@@ -168,3 +168,39 @@ fn taking_back_overrides_nobody_has_leaves_no_trace() {
     gate.set_override(own("ana", 2).until(Timestamp::from_nanos(0))).unwrap();
     assert_eq!(left(&gate, "per-user", &user("ana")), 1, "one that ended long ago");
 }
+
+#[test]
+fn overrides_outlive_a_restart_in_a_file_that_is_whole_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("overrides");
+    let policy = Policy::new().rule(per_user(5)).with_override(own("eve", 9));
+    let (before, _) = gate(policy.clone());
+    before.set_override(own("ana", 50).until(Timestamp::MAX)).expect("it is right");
+    assert!(before.remove_override(&client("eve")));
+    before.save_overrides(&file).expect("the folder can be written");
+
+    let (after, _) = gate(policy);
+    after.restore_overrides(&file).expect("it was just written");
+    assert_eq!(
+        (
+            left(&after, "per-user", &user("ana")),
+            left(&after, "per-user", &user("eve")),
+            left(&after, "per-user", &user("ben"))
+        ),
+        (50, 5, 5)
+    );
+    assert_eq!(after.overrides(), before.overrides());
+
+    let bytes = std::fs::read(&file).expect("it is there");
+    let names = std::fs::read_dir(folder.path()).expect("it is there").count();
+    assert_eq!(names, 1, "nothing is left beside it");
+    for place in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1;
+        std::fs::write(&file, damaged).expect("the file can be written");
+        assert!(after.restore_overrides(&file).is_err(), "byte {place}");
+    }
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).expect("the file can be written");
+    assert!(after.restore_overrides(&file).is_err());
+    assert_eq!(left(&after, "per-user", &user("ana")), 50, "what is in force stays");
+}

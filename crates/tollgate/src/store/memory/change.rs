@@ -42,7 +42,10 @@ impl Memory {
         taken: Taken,
         units: u64,
     ) {
-        self.give_back_at(named, fingerprint, (taken, self.now()), units);
+        // To give nothing back changes nothing, not even the numbers that a state is kept in.
+        if units > 0 {
+            self.give_back_at(named, fingerprint, (taken, self.now()), units);
+        }
     }
 
     pub(super) fn give_back_at(
