@@ -69,3 +69,20 @@ pub(crate) const MOST_DEBT: u64 = 5_000_000_000_000_000;
 
 /// The largest whole number the script can trust.
 pub(crate) const MOST_EXACT: u64 = 1 << 53;
+
+/// How many charges and rules a request of a gate may have: their numbers are bytes of the call.
+pub(crate) const MAX_RULE_CHARGES: usize = 255;
+
+/// How many overrides and blocks by hand a fleet may share: every node reads all of them when one
+/// has changed.
+pub(crate) const MAX_SHARED: usize = 100_000;
+
+/// How often every node asks whether what the fleet shares has changed: twice within the second in
+/// which a change is to be in force everywhere.
+pub(crate) const POLL: Duration = Duration::from_millis(400);
+
+/// The longest namespace of a gate: it is part of every key.
+pub(crate) const MAX_NAMESPACE: usize = 64;
+
+/// How many limits a rule may have, as in a policy.
+pub(crate) const MAX_LIMITS: usize = 8;

@@ -62,7 +62,7 @@ impl RedisStore {
             .collect();
         let possible = merged.iter().all(|charge| charge.limiter.is_possible(charge.cost));
         let mode = if possible { Mode::Take } else { Mode::Look };
-        let met = self.ask(&asked, mode, None).await?;
+        let met = self.ask(&asked, mode).await?;
         decisions(&merged, &met, mode)
     }
 }

@@ -30,8 +30,18 @@ impl Prefix {
         let mut name = Vec::with_capacity(self.0.len() + 40);
         name.extend_from_slice(&self.0);
         name.push(b'k');
-        let start = name.len();
         port::key_bytes(key, &mut name);
+        self.shortened(name)
+    }
+
+    /// The name in Redis of a key that is written already.
+    pub(crate) fn written(&self, key: &[u8]) -> Vec<u8> {
+        self.shortened([self.0.as_slice(), b"k", key].concat())
+    }
+
+    /// The name in Redis, once a long key is cut to its digest and beginning.
+    fn shortened(&self, mut name: Vec<u8>) -> Vec<u8> {
+        let start = self.0.len() + 1;
         if name.len() - start > MAX_KEY {
             let digest = Sha256::digest(&name[start..]);
             name.truncate(start + MAX_KEY - DIGEST);
@@ -53,14 +63,37 @@ impl Prefix {
     /// A pattern for SCAN that matches the limiter's keys.
     pub(crate) fn pattern(&self) -> Vec<u8> {
         let mut pattern = Vec::with_capacity(self.0.len() + 1);
-        for byte in &self.0 {
-            if br"*?[]\^-".contains(byte) {
-                pattern.push(b'\\');
-            }
-            pattern.push(*byte);
-        }
+        literally(&self.0, &mut pattern);
         pattern.push(b'*');
         pattern
+    }
+}
+
+/// A pattern for SCAN that matches the keys of all limiters whose names begin with `name`, and
+/// some others.
+pub(crate) fn pattern_of_names(name: &str) -> Vec<u8> {
+    let mut pattern = b"tg:{*}:*:".to_vec();
+    literally(name.as_bytes(), &mut pattern);
+    pattern.push(b'*');
+    pattern
+}
+
+/// The name of the limiter that a key belongs to.
+pub(crate) fn limiter_of(key: &[u8]) -> Option<&str> {
+    let key = std::str::from_utf8(key.strip_prefix(b"tg:{")?)
+        .or_else(|wrong| std::str::from_utf8(&key[4..4 + wrong.valid_up_to()]))
+        .ok()?;
+    let (length, rest) = key.split_once("}:")?.1.split_once(':')?;
+    rest.get(..length.parse().ok()?)
+}
+
+/// Adds `bytes` to a pattern of SCAN, with no meaning but themselves.
+fn literally(bytes: &[u8], pattern: &mut Vec<u8>) {
+    for byte in bytes {
+        if br"*?[]\^-".contains(byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
     }
 }
 

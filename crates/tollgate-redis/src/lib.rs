@@ -19,6 +19,7 @@
 //!
 //! - A [`RedisStore`] is a connection to one server; its [`RedisLimiter`]s answer as
 //!   [`tollgate::Limiter`] does, and share their keys with every process that asks.
+//! - A [`RedisGate`] is a whole policy over such a store, and answers as [`tollgate::Gate`] does.
 //! - One round trip decides a request with all its limits, all or nothing, by the server's clock.
 //! - Decisions are exact to the microsecond: where memory says a wait in nanoseconds, this store
 //!   says it rounded up to the next microsecond, and nothing else differs.
@@ -32,6 +33,7 @@ mod charge;
 mod connection;
 mod denied;
 mod error;
+mod gate;
 mod layout;
 mod limiter;
 mod link;
@@ -46,6 +48,7 @@ mod terms;
 
 pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
+pub use gate::{GateError, RedisGate, RedisGateBuilder, RedisGateKeys, RedisHold};
 pub use limiter::RedisLimiter;
 pub use operate::{Progress, RedisKeys};
 pub use outage::{Health, Outage};

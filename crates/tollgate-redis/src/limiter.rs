@@ -212,7 +212,7 @@ impl RedisLimiter {
     }
 
     async fn ask(&self, asked: Asked<'_>, mode: Mode) -> Result<(Met, State), StoreError> {
-        let mut met = self.store.ask(&[asked], mode, None).await?;
+        let mut met = self.store.ask(&[asked], mode).await?;
         let state = met.states.pop().unwrap_or(State::New);
         Ok((met, state))
     }

@@ -6,6 +6,7 @@ use tollgate::{Key, KeyName, Part};
 use crate::bounds::SCAN_COUNT;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
+use crate::store::RedisStore;
 
 /// How far a long operation has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,27 +24,31 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct RedisKeys<'a> {
     limiter: &'a RedisLimiter,
+    scan: Scan,
+}
+
+/// A walk through the keys of the server that match a pattern.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pattern: Vec<u8>,
     /// `None` at the end.
     cursor: Option<Vec<u8>>,
 }
 
-impl RedisKeys<'_> {
-    /// The keys of the next step, which may be none; `None` at the end.
-    ///
-    /// # Errors
-    /// Where the store has no answer.
-    pub async fn next(&mut self) -> Result<Option<Vec<KeyName>>, StoreError> {
-        let prefix = &self.limiter.inner.prefix;
-        let keys = self.step().await?;
-        Ok(keys.map(|keys| keys.iter().filter_map(|key| prefix.name(key)).collect()))
+impl Scan {
+    pub(crate) fn new(pattern: Vec<u8>) -> Scan {
+        Scan { pattern, cursor: Some(b"0".to_vec()) }
     }
 
-    async fn step(&mut self) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
+    /// The keys of the next step, which may be none; `None` at the end.
+    pub(crate) async fn step(
+        &mut self,
+        store: &RedisStore,
+    ) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let mut scan = cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(self.limiter.inner.prefix.pattern());
-        scan.arg("COUNT").arg(SCAN_COUNT);
-        let Value::Array(answer) = self.limiter.store.connection().send(&scan).await? else {
+        scan.arg(&cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(SCAN_COUNT);
+        let Value::Array(answer) = store.connection().send(&scan).await? else {
             return Err(StoreError::Script("SCAN answered something else".to_owned()));
         };
         let mut answer = answer.into_iter();
@@ -56,10 +61,35 @@ impl RedisKeys<'_> {
     }
 }
 
+/// Deletes keys; how many there were.
+pub(crate) async fn unlink(store: &RedisStore, keys: &[&Vec<u8>]) -> Result<u64, StoreError> {
+    if keys.is_empty() {
+        return Ok(0);
+    }
+    let gone = store.connection().send(cmd("UNLINK").arg(keys)).await;
+    keys.iter().for_each(|key| store.denials().forget(key));
+    match gone? {
+        Value::Int(gone) => Ok(u64::try_from(gone).unwrap_or(0)),
+        _ => Ok(0),
+    }
+}
+
+impl RedisKeys<'_> {
+    /// The keys of the next step, which may be none; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn next(&mut self) -> Result<Option<Vec<KeyName>>, StoreError> {
+        let prefix = &self.limiter.inner.prefix;
+        let keys = self.scan.step(&self.limiter.store).await?;
+        Ok(keys.map(|keys| keys.iter().filter_map(|key| prefix.name(key)).collect()))
+    }
+}
+
 impl RedisLimiter {
     /// The keys that something is known of.
     pub fn keys(&self) -> RedisKeys<'_> {
-        RedisKeys { limiter: self, cursor: Some(b"0".to_vec()) }
+        RedisKeys { limiter: self, scan: Scan::new(self.inner.prefix.pattern()) }
     }
 
     /// Makes all keys of this limiter new, and says how far it has come after every step.
@@ -91,19 +121,13 @@ impl RedisLimiter {
         mut progress: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
         let mut done = Progress::default();
-        let mut walk = self.keys();
-        while let Some(keys) = walk.step().await? {
+        let mut walk = Scan::new(self.inner.prefix.pattern());
+        while let Some(keys) = walk.step(&self.store).await? {
             let is_meant =
                 |key: &&Vec<u8>| self.inner.prefix.name(key).is_some_and(|name| is_meant(&name));
             done.seen += u64::try_from(keys.len()).unwrap_or(0);
             let meant: Vec<&Vec<u8>> = keys.iter().filter(is_meant).collect();
-            if !meant.is_empty() {
-                let gone = self.store.connection().send(cmd("UNLINK").arg(&meant)).await;
-                meant.iter().for_each(|key| self.store.denials().forget(key));
-                if let Value::Int(gone) = gone? {
-                    done.reset += u64::try_from(gone).unwrap_or(0);
-                }
-            }
+            done.reset += unlink(&self.store, &meant).await?;
             progress(done);
         }
         Ok(done)

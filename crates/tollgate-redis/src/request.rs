@@ -5,6 +5,7 @@ use tollgate::port::State;
 
 use crate::bounds::TRIES;
 use crate::error::StoreError;
+use crate::layout::shown;
 use crate::limiter::Inner;
 use crate::rescale;
 use crate::script;
@@ -26,11 +27,32 @@ pub(crate) enum Mode {
     Look,
 }
 
-/// A reservation on its way: its ticket with its units and amount, and its time-out.
+/// A reservation on its way: for each charge its ticket with its units and amount.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) ticket: Vec<u8>,
     pub(crate) timeout: String,
+    pub(crate) tickets: Vec<Vec<u8>>,
+}
+
+/// What goes with the charges of several rules: which are whose, and the keys of the rules' blocks.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) packed: Vec<u8>,
+    pub(crate) blocks: Vec<Vec<u8>>,
+}
+
+/// How charges are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) hold: Option<&'a Hold>,
+    pub(crate) rules: Option<&'a Rules>,
+}
+
+impl From<Mode> for How<'_> {
+    fn from(mode: Mode) -> Self {
+        How { mode, hold: None, rules: None }
+    }
 }
 
 /// What the script met.
@@ -42,6 +64,8 @@ pub(crate) struct Met {
     pub(crate) fits: bool,
     /// Each key's state before anything was taken.
     pub(crate) states: Vec<State>,
+    /// What the script says of each rule, if it was asked.
+    pub(crate) rules: Vec<u8>,
 }
 
 /// An answer of the script: the time, what came of it, and more.
@@ -72,33 +96,42 @@ impl Reply {
         }
     }
 
-    fn states(self, charges: &[Asked<'_>]) -> Result<Vec<State>, StoreError> {
-        let read = |(charge, value): (&Asked<'_>, Value)| match value {
-            Value::Nil => Some(State::New),
-            Value::BulkString(raw) => {
-                let terms = &charge.limiter.terms;
-                let words = if terms.is_log() { &raw[..] } else { raw.get(terms.tag.len()..)? };
-                terms.read(words)
-            }
-            _ => None,
-        };
-        let states: Option<Vec<State>> = charges.iter().zip(self.rest).map(read).collect();
-        let states = states.filter(|states| states.len() == charges.len());
-        states.ok_or_else(|| StoreError::Script("its answer lacks a state".to_owned()))
+    /// What was met at each charge: a state, or `None` where it is of other numbers. Then what the
+    /// script says of rules.
+    fn met(self, charges: &[Asked<'_>]) -> Result<(Vec<Option<State>>, Vec<u8>), StoreError> {
+        let lacks = || StoreError::Script("its answer lacks a state".to_owned());
+        let mut values = self.rest.into_iter();
+        let mut states = Vec::with_capacity(charges.len());
+        for charge in charges {
+            let terms = &charge.limiter.terms;
+            states.push(match values.next() {
+                Some(Value::Nil) => Some(State::New),
+                Some(Value::Int(script::OTHER)) => None,
+                Some(Value::BulkString(raw)) => {
+                    let words =
+                        if terms.is_log() { Some(&raw[..]) } else { raw.get(terms.tag.len()..) };
+                    Some(words.and_then(|words| terms.read(words)).ok_or_else(lacks)?)
+                }
+                _ => return Err(lacks()),
+            });
+        }
+        let rules =
+            if let Some(Value::BulkString(told)) = values.next() { told } else { Vec::new() };
+        Ok((states, rules))
     }
 }
 
 impl RedisStore {
-    /// Decides charges of different keys, and takes all or none. What was just refused is refused
-    /// again without asking.
+    /// Decides charges of different keys, and takes all or none; of rules, what they let pass. What
+    /// was just refused is refused again without asking.
     pub(crate) async fn ask(
         &self,
         charges: &[Asked<'_>],
-        mode: Mode,
-        hold: Option<&Hold>,
+        how: impl Into<How<'_>>,
     ) -> Result<Met, StoreError> {
-        if mode == Mode::Look {
-            let met = self.connection().within(self.ask_until_answered(charges, mode, hold)).await;
+        let how = how.into();
+        if how.mode == Mode::Look || how.rules.is_some() {
+            let met = self.connection().within(self.ask_until_answered(charges, how)).await;
             // The next check agrees with it.
             charges.iter().for_each(|charge| self.denials().forget(&charge.key));
             return met;
@@ -107,7 +140,7 @@ impl RedisStore {
             Ok(met) => return Ok(met),
             Err(places) => places,
         };
-        let met = self.connection().within(self.ask_until_answered(charges, mode, hold)).await?;
+        let met = self.connection().within(self.ask_until_answered(charges, how)).await?;
         if met.fits {
             self.denials().outdate(&places);
         } else {
@@ -119,27 +152,38 @@ impl RedisStore {
     async fn ask_until_answered(
         &self,
         charges: &[Asked<'_>],
-        mode: Mode,
-        hold: Option<&Hold>,
+        how: How<'_>,
     ) -> Result<Met, StoreError> {
+        // What the script is to take states of other numbers for.
+        let mut replaced: Vec<Vec<u8>> = Vec::new();
         for _ in 0..TRIES {
-            let reply = self.ask_once(charges, mode, hold).await?;
-            let Some(culprit) = charges.get(reply.culprit()) else {
+            let reply = self.ask_once(charges, how, &replaced).await?;
+            let (now, verdict, number) = (reply.now, reply.verdict, reply.culprit());
+            if let 0 | 1 = verdict {
+                let (states, rules) = reply.met(charges)?;
+                if let Some(states) = self.rescaled(charges, states, now).await? {
+                    return Ok(Met { now, fits: verdict == 1, states, rules });
+                }
+                continue;
+            }
+            if verdict == script::FOREIGN {
+                let blocks = how.rules.map_or(&[][..], |rules| &rules.blocks);
+                let key = number.checked_sub(charges.len()).and_then(|number| blocks.get(number));
+                return Err(StoreError::Foreign(shown(key.map_or(&[], Vec::as_slice))));
+            }
+            let Some(culprit) = charges.get(number) else {
                 return Err(StoreError::Script("its answer names no charge".to_owned()));
             };
-            match reply.verdict {
-                0 | 1 => {
-                    let (now, fits) = (reply.now, reply.verdict == 1);
-                    return Ok(Met { now, fits, states: reply.states(charges)? });
+            match verdict {
+                script::OTHER if culprit.limiter.terms.is_log() => {
+                    rescale::rescale(self, culprit, now).await?;
                 }
-                script::OTHER if mode == Mode::Look && charges.len() == 1 => {
-                    // A look changes nothing, not even the numbers a state is kept in.
-                    if let Some(found) = rescale::look(self, culprit, reply.now).await? {
-                        return Ok(Met { now: reply.now, fits: false, states: vec![found] });
-                    }
+                script::OTHER => {
+                    let scaled = rescale::replacement(self, culprit, now).await?;
+                    replaced.resize(charges.len(), Vec::new());
+                    replaced[number] = scaled.unwrap_or_default();
                 }
-                script::OTHER => rescale::rescale(self, culprit, reply.now).await?,
-                script::CALENDAR => culprit.limiter.learn_window(reply.now),
+                script::CALENDAR => culprit.limiter.learn_window(now),
                 script::DUE => {
                     let due = || vec![b"due".to_vec()];
                     self.change_until_done(culprit.limiter, &culprit.key, due).await?;
@@ -155,27 +199,58 @@ impl RedisStore {
         Err(StoreError::Script(format!("no answer after {TRIES} tries")))
     }
 
+    /// The states, those of other numbers as they would be under the charge's: a look changes
+    /// nothing, not even the numbers a state is kept in. `None` if one has changed meanwhile.
+    async fn rescaled(
+        &self,
+        charges: &[Asked<'_>],
+        met: Vec<Option<State>>,
+        now: u64,
+    ) -> Result<Option<Vec<State>>, StoreError> {
+        let mut states = Vec::with_capacity(met.len());
+        for (charge, state) in charges.iter().zip(met) {
+            let state = match state {
+                None => rescale::look(self, charge, now).await?,
+                met => met,
+            };
+            let Some(state) = state else { return Ok(None) };
+            states.push(state);
+        }
+        Ok(Some(states))
+    }
+
+    /// `replaced` follows the numbers of each charge, if any does.
     async fn ask_once(
         &self,
         charges: &[Asked<'_>],
-        mode: Mode,
-        hold: Option<&Hold>,
+        how: How<'_>,
+        replaced: &[Vec<u8>],
     ) -> Result<Reply, StoreError> {
         let now = self.told_time();
-        let specs: Vec<Vec<u8>> =
+        let mut specs: Vec<Vec<u8>> =
             charges.iter().map(|charge| charge.limiter.spec(charge.cost)).collect();
-        let keys: Vec<&[u8]> = charges.iter().map(|charge| charge.key.as_slice()).collect();
+        specs.iter_mut().zip(replaced).for_each(|(spec, scaled)| spec.extend_from_slice(scaled));
+        let mut keys: Vec<&[u8]> = charges.iter().map(|charge| charge.key.as_slice()).collect();
         let mut args: Vec<&[u8]> = Vec::with_capacity(5 + 2 * charges.len());
         args.push(now.as_bytes());
-        args.push(if mode == Mode::Take { b"take" } else { b"look" });
+        args.push(match (how.rules, how.mode) {
+            (Some(_), _) => b"rules",
+            (None, Mode::Take) => b"take",
+            (None, Mode::Look) => b"look",
+        });
         let is_log = charges.iter().any(|charge| charge.limiter.terms.is_log());
         args.push(if is_log { b"log" } else { b"" });
         for (charge, spec) in charges.iter().zip(&specs) {
             args.push(&charge.limiter.terms.tag);
             args.push(spec);
         }
-        if let Some(Hold { ticket, timeout }) = hold {
-            args.extend([ticket.as_slice(), timeout.as_bytes()]);
+        if let Some(Hold { timeout, tickets }) = how.hold {
+            args.push(timeout.as_bytes());
+            args.extend(tickets.iter().map(Vec::as_slice));
+        }
+        if let Some(Rules { packed, blocks }) = how.rules {
+            keys.extend(blocks.iter().map(Vec::as_slice));
+            args.push(packed);
         }
         Reply::read(self.connection().run(&keys, &args).await?)
     }

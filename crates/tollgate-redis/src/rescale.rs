@@ -64,6 +64,28 @@ pub(crate) async fn rescale(
     Reply::read(store.connection().run(&[&charge.key], &args).await?).map(drop)
 }
 
+/// What the script takes a key's state for, once it is scaled: written only with what is taken, so
+/// that a denial changes nothing. `None` if it has gone meanwhile; only for states that are a string.
+pub(crate) async fn replacement(
+    store: &RedisStore,
+    charge: &Asked<'_>,
+    now: u64,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let kept = fetch(store, &charge.key).await?;
+    let Some(found) = found(&kept, charge)? else { return Ok(None) };
+    let terms = &charge.limiter.terms;
+    let old = match &kept {
+        Kept::Text(raw) => raw.clone(),
+        Kept::Hash(fields) => [field(fields, b"h"), field(fields, b"r")].concat(),
+        Kept::Nothing => return Ok(None),
+    };
+    let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
+    let records = rewritten(&found, terms, &state, now);
+    let length = u32::try_from(old.len()).unwrap_or(0).to_be_bytes();
+    let new = written(terms, &state, &records).concat();
+    Ok(Some([&length[..], &old, &new].concat()))
+}
+
 /// A key's state as it would be under the charge's limit; `None` if it has gone meanwhile.
 pub(crate) async fn look(
     store: &RedisStore,

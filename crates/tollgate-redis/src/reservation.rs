@@ -12,7 +12,7 @@ use tollgate::port::State;
 use crate::bounds::MAX_RESERVATION;
 use crate::error::StoreError;
 use crate::limiter::{RedisLimiter, agree};
-use crate::request::{Asked, Hold, Mode};
+use crate::request::{Asked, Hold, How, Mode};
 use crate::script::Packed;
 
 /// The answer to [`RedisLimiter::reserve`].
@@ -36,11 +36,12 @@ pub struct RedisReservation {
     claim: Option<Claim>,
 }
 
-struct Claim {
-    limiter: RedisLimiter,
-    key: Vec<u8>,
-    ticket: [u8; 8],
-    cost: u64,
+/// What a reservation holds.
+pub(crate) struct Claim {
+    pub(crate) limiter: RedisLimiter,
+    pub(crate) key: Vec<u8>,
+    pub(crate) ticket: [u8; 8],
+    pub(crate) cost: u64,
 }
 
 impl Reserved {
@@ -54,13 +55,13 @@ impl Reserved {
         let terms = &limiter.inner.terms;
         let packed = Packed::default().bytes(&ticket).bytes(&cost.to_be_bytes());
         let hold = Hold {
-            ticket: packed.bytes(&terms.amount(cost).0).0,
             timeout: timeout.min(MAX_RESERVATION).as_micros().to_string(),
+            tickets: vec![packed.bytes(&terms.amount(cost).0).0],
         };
         let asked = [Asked { limiter: &limiter.inner, key, cost }];
         let possible = limiter.is_possible(cost);
         let (mode, hold) = if possible { (Mode::Take, Some(&hold)) } else { (Mode::Look, None) };
-        let mut met = limiter.store.ask(&asked, mode, hold).await?;
+        let mut met = limiter.store.ask(&asked, How { mode, hold, rules: None }).await?;
         let state = met.states.pop().unwrap_or(State::New);
         let decision = terms.ported.decide(&state, met.now, cost);
         if possible {
@@ -71,7 +72,7 @@ impl Reserved {
         }
         let [Asked { key, .. }] = asked;
         let claim = Claim { limiter: limiter.clone(), key, ticket, cost };
-        Ok(Reserved::Held(RedisReservation { decision, claim: Some(claim) }))
+        Ok(Reserved::Held(RedisReservation::new(decision, claim)))
     }
 
     /// The reservation, if there is one.
@@ -92,6 +93,10 @@ impl Reserved {
 }
 
 impl RedisReservation {
+    pub(crate) fn new(decision: Decision, claim: Claim) -> RedisReservation {
+        RedisReservation { decision, claim: Some(claim) }
+    }
+
     /// The decision that took the units.
     pub fn decision(&self) -> &Decision {
         &self.decision

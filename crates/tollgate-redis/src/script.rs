@@ -9,8 +9,11 @@ const SOURCE: &str = concat!(
     include_str!("script/1_head.lua"),
     include_str!("script/2_sliding_log.lua"),
     include_str!("script/3_change.lua"),
+    include_str!("script/4_block.lua"),
     include_str!("script/4_swap.lua"),
     include_str!("script/5_decide.lua"),
+    include_str!("script/6_rules.lua"),
+    include_str!("script/7_take.lua"),
 );
 
 /// The script's text.
@@ -29,6 +32,7 @@ pub(crate) const OTHER: i64 = 2;
 pub(crate) const CALENDAR: i64 = 3;
 pub(crate) const DUE: i64 = 4;
 pub(crate) const MANY: i64 = 5;
+pub(crate) const FOREIGN: i64 = 6;
 
 /// Bytes of a reservation's record.
 pub(crate) const RECORD: usize = 44;

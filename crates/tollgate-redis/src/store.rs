@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Limit, ManualClock};
+use tollgate::{Clock, Limit, ManualClock};
 
 use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT, MAX_NAME};
 use crate::connection::Connection;
@@ -116,6 +116,23 @@ impl RedisStore {
     pub(crate) fn told_time(&self) -> String {
         let told = |clock: &ManualClock| script::moment(clock.now().as_nanos() / 1000).to_string();
         self.clock.as_ref().map(told).unwrap_or_default()
+    }
+
+    /// A test's own clock.
+    pub(crate) fn clock(&self) -> Option<&ManualClock> {
+        self.clock.as_ref()
+    }
+
+    /// The time of this machine, or of the test: not the server's.
+    pub(crate) fn now_micros(&self) -> u64 {
+        let now = self.clock.as_ref().map_or_else(|| Clock::system().now(), ManualClock::now);
+        now.as_nanos() / 1000
+    }
+
+    /// A number that no other process has had: for the namespaces of tests.
+    #[doc(hidden)]
+    pub fn unique_number(&self) -> u64 {
+        self.next_ticket()
     }
 
     pub(crate) fn next_ticket(&self) -> u64 {

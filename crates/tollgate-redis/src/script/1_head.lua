@@ -17,6 +17,8 @@ local spread = unpack
 local pack, unpack, sub = struct.pack, struct.unpack, string.sub
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
+-- Looked up once: every part asks.
+local what = ARGV[2]
 local clock = redis.call('TIME')
 local now = (clock[1] - 4000000000) * 1000000 + clock[2]
 -- What PXAT says is when a state is worthless, in milliseconds: ceil((at + late) / 1000) + 4e12.
@@ -28,7 +30,7 @@ if ARGV[1] ~= '' then
 end
 
 -- Answers other than allowed (1) and denied (0); with each goes the number of the charge.
-local OTHER, CALENDAR, DUE, MANY = 2, 3, 4, 5
+local OTHER, CALENDAR, DUE, MANY, FOREIGN = 2, 3, 4, 5, 6
 -- Bytes of a reservation's record: until, ticket, units, amount (two numbers), moment.
 local RECORD = 44
 local MOST_RECORDS = 512

@@ -2,7 +2,7 @@
 -- 'change': one key whose state is changed whatever it holds. ARGV[4] is the tag and ARGV[5] the
 -- limit's numbers with no cost, as below. ARGV[6] says what:
 --   back    gives back the amount in ARGV[7]
---   due     ends the reservations that have timed out, and gives them back
+--   due     only ends the reservations that have timed out and gives them back, as all of these do
 --   end     ends the reservation ARGV[7]: if it is open, gives back the amount in ARGV[8], or takes
 --           the cost in ARGV[9]; if it is not, takes the cost in ARGV[10]
 --   reset   makes the key new; open reservations stay open
@@ -11,8 +11,8 @@
 -- What is taken, nothing at times, is taken by the code below, whether it is there or not: `forced`
 -- is the state it finds, `forced_tail` the records.
 local forced, forced_tail, forced_spec, known
-if ARGV[2] == 'change' then
-    local key, tag, spec, what = KEYS[1], ARGV[4], ARGV[5], ARGV[6]
+if what == 'change' then
+    local key, tag, spec, change = KEYS[1], ARGV[4], ARGV[5], ARGV[6]
     local kind = sub(spec, 1, 1)
     local log, words, records, limit, window = nil, nil, '', nil, nil
 
@@ -122,15 +122,15 @@ if ARGV[2] == 'change' then
     end
 
     forced_spec = spec
-    if what == 'back' then
+    -- What has timed out has ended, whatever else is done.
+    while records ~= '' and unpack('>i7', records) <= now do
+        local a, b, moment = unpack('>I7I7i7', records, 24)
+        records = sub(records, RECORD + 1)
+        back(a, b, moment)
+    end
+    if change == 'back' then
         back(unpack('>I7I7i7', ARGV[7]))
-    elseif what == 'due' then
-        while records ~= '' and unpack('>i7', records) <= now do
-            local a, b, moment = unpack('>I7I7i7', records, 24)
-            records = sub(records, RECORD + 1)
-            back(a, b, moment)
-        end
-    elseif what == 'end' then
+    elseif change == 'end' then
         local found
         for from = 1, #records, RECORD do
             if sub(records, from + 7, from + 14) == ARGV[7] then
@@ -149,7 +149,7 @@ if ARGV[2] == 'change' then
         elseif ARGV[10] ~= '' then
             forced_spec = ARGV[10]
         end
-    else
+    elseif change == 'reset' then
         words = nil
         if log then
             redis.call('UNLINK', key)

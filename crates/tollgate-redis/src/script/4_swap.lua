@@ -3,7 +3,7 @@
 -- ARGV[4] is the old string, or '' for a hash whose 'h' and 'r' are ARGV[5] and ARGV[6]. ARGV[7]
 -- is when the new one is worthless. ARGV[8] alone is the new string; more are a hash's fields and
 -- values; nothing at all makes the key new.
-if ARGV[2] == 'swap' then
+if what == 'swap' then
     local key = KEYS[1]
     if ARGV[4] ~= '' then
         if redis.pcall('GET', key) ~= ARGV[4] then

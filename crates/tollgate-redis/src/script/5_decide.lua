@@ -1,9 +1,20 @@
 
 -- 'take' and 'look': KEYS[i] is charge i's key, ARGV[2i + 2] the tag of its limit and ARGV[2i + 3]
--- the limit's numbers and the cost. After the last, a reservation has its ticket with its units and
--- amount, and its time-out. Answers with now, whether all fit, and each state as it was met.
-local count = #KEYS
-local look, hold = ARGV[2] == 'look', ARGV[2] == 'take' and ARGV[2 * count + 4]
+-- the limit's numbers and the cost. After the last, a reservation has its time-out, and then for
+-- each charge its ticket with its units and amount. Answers with now, whether all fit, and each
+-- state as it was met; a look does not bring a state under other numbers, and says OTHER for it.
+--
+-- 'rules': the charges are those of several rules. The last argument says which are whose, and after
+-- the charges' keys come those of blocks: see the next file.
+local count, look, hold, rules = #KEYS, what == 'look', nil, nil
+if what == 'rules' then
+    rules = ARGV[#ARGV]
+    local way
+    way, count, hold = unpack('>c1BB', rules)
+    look, hold = way == 'l', hold == 1
+else
+    hold = what == 'take' and ARGV[2 * count + 4]
+end
 -- With room for one charge from the start: a table that grows costs as much as a command.
 local reply, taken, fresh, tails = { now, 1, false }, { false }, { 0 }, { '' }
 for i = 1, count do
@@ -15,31 +26,53 @@ for i = 1, count do
     if kind == 'l' then
         local limit, window, cost = unpack('>I7I7I7', spec, 2)
         local log, why = read_log(key, tag, window)
-        if not log then
-            return { now, why, i }
-        elseif log.due then
+        if log and log.due then
             return { now, DUE, i }
-        end
-        reply[i + 2] = tell_log(log, limit, cost)
-        if log.used <= limit - cost then
-            after, moment, tail = log, log.at, log.records
+        elseif log then
+            reply[i + 2] = tell_log(log, limit, cost)
+            if log.used <= limit - cost then
+                after, moment, tail = log, log.at, log.records
+            end
+        elseif look then
+            reply[i + 2] = why
+        else
+            return { now, why, i }
         end
     else
         local raw, from = forced, #tag + 1
         if raw == nil then
             raw, tail = redis.pcall('GET', key), ''
+            local other
             if raw then
                 local last = #tag + ((kind == 'b' or kind == 'n') and 21 or 14)
                 if type(raw) == 'table' or sub(raw, 1, #tag) ~= tag or #raw < last then
-                    return { now, OTHER, i }
-                elseif #raw > last then
+                    -- Made under other numbers. The client scales it, and asks again with what it found
+                    -- and what that comes to after the spec's numbers.
+                    local start = kind == 'b' and 37 or 30
+                    if look then
+                        raw, other = false, OTHER
+                    elseif #spec < start then
+                        return { now, OTHER, i }
+                    else
+                        local length = unpack('>I4', spec, start)
+                        if type(raw) == 'table' then
+                            local found = redis.pcall('HMGET', key, 'h', 'r')
+                            raw = not found.err and (found[1] or '') .. (found[2] or '')
+                        end
+                        if sub(spec, start + 4, start + 3 + length) ~= raw then
+                            return { now, OTHER, i }
+                        end
+                        raw = sub(spec, start + 4 + length)
+                    end
+                end
+                if raw and #raw > last then
                     tail, raw = sub(raw, last + 1), sub(raw, 1, last)
                     if unpack('>i7', tail) <= now then
                         return { now, DUE, i }
                     end
                 end
             end
-            reply[i + 2] = raw
+            reply[i + 2] = other or raw
         else
             tail, spec = forced_tail, forced_spec
         end
@@ -145,7 +178,7 @@ for i = 1, count do
     if not after then
         reply[2] = 0
     elseif hold then
-        local lasts, from = now + ARGV[2 * count + 5], #tail
+        local lasts, from = now + ARGV[2 * count + 4], #tail
         if from >= MOST_RECORDS * RECORD then
             return { now, MANY, i }
         end
@@ -153,31 +186,8 @@ for i = 1, count do
         while from > 0 and unpack('>i7', tail, from - RECORD + 1) > lasts do
             from = from - RECORD
         end
-        local record = pack('>i7', lasts) .. hold .. pack('>i7', moment)
+        local record = pack('>i7', lasts) .. ARGV[2 * count + 4 + i] .. pack('>i7', moment)
         tail = sub(tail, 1, from) .. record .. sub(tail, from + 1)
     end
     taken[i], fresh[i], tails[i] = after, worthless, tail
 end
-if look or reply[2] == 0 then
-    return reply
-end
-
-for i = 1, count do
-    local key, tag, tail, after = KEYS[i], ARGV[2 * i + 2], tails[i], taken[i]
-    if type(after) == 'table' then
-        local limit, window, cost = unpack('>I7I7I7', ARGV[2 * i + 3], 2)
-        after.records = tail
-        take_log(key, tag, after, limit, window, cost)
-    else
-        local lasts = fresh[i]
-        if tail ~= '' then
-            lasts = max(lasts, (unpack('>i7', tail, #tail - RECORD + 1)))
-            after = after .. tail
-        end
-        redis.call('SET', key, tag .. after, 'PXAT', ceil((lasts + late) / 1000) + 4000000000000)
-    end
-end
-if forced ~= nil then
-    reply[2] = known and 1 or 0
-end
-return reply

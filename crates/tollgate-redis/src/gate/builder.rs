@@ -1,0 +1,122 @@
+//! What a gate is built with.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+use tollgate::{
+    Gate, LimitError, MemoryStore, MemoryStoreBuilder, Place, Policy, PolicyError, Problem,
+};
+
+use super::names::Names;
+use super::shared::Shared;
+use super::{Inner, RedisGate, portable};
+use crate::bounds::MAX_NAMESPACE;
+use crate::error::StoreError;
+use crate::store::RedisStore;
+
+/// What a [`RedisGate`] is built with.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct RedisGateBuilder {
+    store: RedisStore,
+    namespace: String,
+    nodes: u64,
+}
+
+impl RedisGateBuilder {
+    pub(super) fn new(store: RedisStore) -> RedisGateBuilder {
+        RedisGateBuilder { store, namespace: String::new(), nodes: 1 }
+    }
+
+    /// Keeps its state, overrides and blocks apart from those of other namespaces on the server;
+    /// none if not said. Of printable ASCII, 64 bytes at most.
+    pub fn namespace(mut self, name: impl Into<String>) -> RedisGateBuilder {
+        self.namespace = name.into();
+        self
+    }
+
+    /// How many nodes share the limits; one if not said. While the store is away, each goes on with
+    /// its part of them.
+    pub fn nodes(mut self, nodes: u64) -> RedisGateBuilder {
+        self.nodes = nodes.max(1);
+        self
+    }
+
+    /// Builds it. Nothing is asked of the server yet.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policy, also limits that Redis cannot keep exact.
+    pub fn build(self, policy: Policy) -> Result<RedisGate, PolicyError> {
+        let RedisGateBuilder { store, namespace, nodes } = self;
+        let printable = namespace.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !printable || namespace.len() > MAX_NAMESPACE {
+            let message = format!(
+                "namespace is {namespace:?}, must be printable ASCII of at most {MAX_NAMESPACE} bytes"
+            );
+            return Err(problem(message));
+        }
+        policy.validate()?;
+        portable::check(&policy)?;
+        let local = Gate::on(memory(&store, MemoryStore::builder())?, policy.without_store(nodes))?;
+        let resolver = Gate::on(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
+        let names = RwLock::new(Arc::new(Names::new(&namespace, &resolver.policy())));
+        let shared = Shared::new(&namespace);
+        let nodes = AtomicU64::new(nodes);
+        let inner = Inner { store, namespace, resolver, local, nodes, names, shared };
+        Ok(RedisGate(Arc::new(inner)))
+    }
+}
+
+/// A store in memory on the clock of `store`.
+fn memory(store: &RedisStore, memory: MemoryStoreBuilder) -> Result<MemoryStore, PolicyError> {
+    let memory = match store.clock() {
+        Some(clock) => memory.clock(clock.clone()),
+        None => memory,
+    };
+    memory.build().map_err(|error: LimitError| problem(error.to_string()))
+}
+
+fn problem(message: String) -> PolicyError {
+    PolicyError { problems: vec![Problem { place: Place::Policy("store"), message }] }
+}
+
+/// What is wrong with a policy or an override, or with the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GateError {
+    /// The policy or the override is wrong.
+    Policy(PolicyError),
+    /// The store has no answer.
+    Store(StoreError),
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GateError::Policy(error) => error.fmt(f),
+            GateError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for GateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            GateError::Policy(error) => error.source(),
+            GateError::Store(error) => error.source(),
+        }
+    }
+}
+
+impl From<PolicyError> for GateError {
+    fn from(error: PolicyError) -> GateError {
+        GateError::Policy(error)
+    }
+}
+
+impl From<StoreError> for GateError {
+    fn from(error: StoreError) -> GateError {
+        GateError::Store(error)
+    }
+}

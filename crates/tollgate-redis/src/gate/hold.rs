@@ -1,0 +1,114 @@
+//! Units held of several rules until it is known how many were needed.
+
+use std::fmt;
+
+use tollgate::{Hold, Ruling};
+
+use crate::error::StoreError;
+use crate::reservation::RedisReservation;
+
+/// Units of every rule that applied to a request, taken until it is known how many were needed.
+///
+/// Dropped in an async runtime, it gives them back; dropped elsewhere, or lost with its process,
+/// they come back when it times out. What is committed or settled after that is charged anew, into
+/// debt if it must.
+#[must_use = "dropping a hold gives its units back"]
+pub struct RedisHold {
+    pub(super) ruling: Ruling,
+    pub(super) cost: u64,
+    pub(super) held: Held,
+}
+
+/// Where the units were taken.
+pub(super) enum Held {
+    Store(Vec<Scaled>),
+    /// The store was away.
+    Memory(Box<Hold>),
+}
+
+/// A reservation of one limit, and how many of its units one unit of the request is.
+pub(super) struct Scaled {
+    pub(super) reservation: RedisReservation,
+    pub(super) per_unit: u64,
+}
+
+impl RedisHold {
+    /// The ruling that took the units.
+    pub fn ruling(&self) -> &Ruling {
+        &self.ruling
+    }
+
+    /// How many units are held: the request's cost.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Keeps what was taken: the estimate was right.
+    ///
+    /// # Errors
+    /// Where the store has no answer: the units then come back when the hold times out.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.held {
+            Held::Store(claims) => end(claims, |reservation, _| reservation.cost()).await,
+            Held::Memory(hold) => {
+                hold.commit();
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives everything back: nothing was used.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn cancel(self) -> Result<(), StoreError> {
+        match self.held {
+            Held::Store(claims) => end(claims, |_, _| 0).await,
+            Held::Memory(hold) => {
+                hold.cancel();
+                Ok(())
+            }
+        }
+    }
+
+    /// Charges what was really used instead of what was taken: gives the difference back, or
+    /// takes it, into debt if it is not there. Rules that multiply the cost do so again; rules
+    /// with a cost of their own keep it.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
+        match self.held {
+            Held::Store(claims) => {
+                let used = |reservation: &RedisReservation, per_unit| match per_unit {
+                    0 => reservation.cost(),
+                    per_unit => actual.saturating_mul(per_unit),
+                };
+                end(claims, used).await
+            }
+            Held::Memory(hold) => {
+                hold.settle(actual);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Ends every claim, also where one fails; the first failure is told.
+async fn end(
+    claims: Vec<Scaled>,
+    used: impl Fn(&RedisReservation, u64) -> u64,
+) -> Result<(), StoreError> {
+    let mut ended = Ok(());
+    for Scaled { reservation, per_unit } in claims {
+        let actual = used(&reservation, per_unit);
+        ended = ended.and(reservation.settle(actual).await);
+    }
+    ended
+}
+
+impl fmt::Debug for RedisHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisHold").field("cost", &self.cost).finish_non_exhaustive()
+    }
+}

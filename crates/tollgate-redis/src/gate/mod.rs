@@ -1,0 +1,279 @@
+//! `RedisGate`: a policy over a Redis store.
+
+mod builder;
+mod decide;
+mod hold;
+mod names;
+mod operate;
+mod portable;
+mod shared;
+mod walk;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tollgate::port::Planned;
+use tollgate::{Explanation, Gate, Policy, PolicyError, Request, Ruling};
+
+pub use builder::{GateError, RedisGateBuilder};
+use decide::Way;
+pub use hold::RedisHold;
+use hold::{Held, Scaled};
+use names::Names;
+use shared::Shared;
+pub use walk::RedisGateKeys;
+
+use crate::bounds::{DEFAULT_RESERVATION, TRIES};
+use crate::error::StoreError;
+use crate::store::RedisStore;
+
+/// A policy whose state a [`RedisStore`] keeps for a whole fleet: decides requests by every rule
+/// that applies, all or nothing, in one round trip. Clones are the same gate.
+///
+/// While the store has no answer, each rule does what its `on_store_error` says, and
+/// [`Ruling::is_degraded`] is true.
+///
+/// ```no_run
+/// use tollgate::{Limit, Policy, Request, Rule};
+/// use tollgate_redis::{RedisGate, RedisStore};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let policy = Policy::new()
+///     .rule(Rule::new("per-user").key(["user"]).limit(Limit::per_minute(100)))
+///     .rule(Rule::new("everybody").limit(Limit::per_second(1000)));
+/// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
+/// let gate = RedisGate::builder(store).nodes(4).build(policy)?;
+///
+/// let ruling = gate.check(&Request::new().with("user", "ana")).await;
+/// if !ruling.is_allowed() {
+///     println!("{:?} says no, retry after {:?}", ruling.rule(), ruling.retry_after());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisGate(Arc<Inner>);
+
+struct Inner {
+    store: RedisStore,
+    namespace: String,
+    /// Knows which rules apply, and keeps no state.
+    resolver: Gate,
+    /// Decides while the store is away.
+    local: Gate,
+    nodes: AtomicU64,
+    /// Held only to copy or to replace it.
+    names: RwLock<Arc<Names>>,
+    shared: Shared,
+}
+
+impl RedisGate {
+    /// A gate over `store`. State is kept by the names of the rules, for every gate that has them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policy, also limits that Redis cannot keep exact.
+    pub fn on(store: RedisStore, policy: Policy) -> Result<RedisGate, PolicyError> {
+        RedisGate::builder(store).build(policy)
+    }
+
+    /// A gate over the server at `url`, with the overrides and blocks that the fleet shares.
+    ///
+    /// # Errors
+    /// Where the policy is wrong, or there is no connection: see [`RedisStore::connect`].
+    pub async fn connect(url: &str, policy: Policy) -> Result<RedisGate, GateError> {
+        let gate = RedisGate::on(RedisStore::connect(url).await?, policy)?;
+        gate.refresh().await?;
+        Ok(gate)
+    }
+
+    /// To build a gate with a namespace, or for a number of nodes.
+    pub fn builder(store: RedisStore) -> RedisGateBuilder {
+        RedisGateBuilder::new(store)
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.0.resolver.policy()
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &RedisStore {
+        &self.0.store
+    }
+
+    /// Puts another policy in force on this node: at once, as a whole, and keeping what was
+    /// consumed. Overrides set at run time stay.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; the policy in force stays.
+    pub fn replace(&self, policy: Policy) -> Result<(), PolicyError> {
+        portable::check(&policy)?;
+        let local = policy.without_store(self.nodes());
+        self.0.resolver.replace(policy)?;
+        self.0.local.replace(local)?;
+        self.share_out();
+        self.forget_what_is_shared();
+        Ok(())
+    }
+
+    /// How many nodes share the limits: what each goes on with by itself while the store is away is
+    /// its part.
+    pub fn nodes(&self) -> u64 {
+        // Relaxed: a number by itself.
+        self.0.nodes.load(Ordering::Relaxed)
+    }
+
+    /// Changes the number of nodes, for a fleet that grows and shrinks.
+    ///
+    /// # Errors
+    /// Where a limit cannot be divided by so many; the number then stays.
+    pub fn set_nodes(&self, nodes: u64) -> Result<(), PolicyError> {
+        self.0.local.replace(self.policy().without_store(nodes))?;
+        self.0.nodes.store(nodes.max(1), Ordering::Relaxed);
+        self.share_out();
+        Ok(())
+    }
+
+    /// Takes what the request costs of every rule that applies, if all allow it.
+    pub async fn check(&self, request: &Request<'_>) -> Ruling {
+        match self.try_check(request).await {
+            Ok(ruling) => ruling,
+            Err(_) => self.0.local.check_without_store(request),
+        }
+    }
+
+    /// [`check`](Self::check), with the error where the store has no answer.
+    ///
+    /// # Errors
+    /// Where the store has no answer; after a time-out it may have been taken all the same.
+    #[doc(hidden)]
+    pub async fn try_check(&self, request: &Request<'_>) -> Result<Ruling, StoreError> {
+        let planned = self.plan(request).await?;
+        Ok(self.decide(&planned, Way::Take, None).await?.0)
+    }
+
+    /// What [`check`](Self::check) would say, taking nothing.
+    pub async fn peek(&self, request: &Request<'_>) -> Ruling {
+        match self.look(request).await {
+            Ok(ruling) => ruling,
+            Err(_) => self.0.local.peek_without_store(request),
+        }
+    }
+
+    async fn look(&self, request: &Request<'_>) -> Result<Ruling, StoreError> {
+        let planned = self.plan(request).await?;
+        Ok(self.decide(&planned, Way::Look, None).await?.0)
+    }
+
+    /// How the request's keys stand in every rule that applies: a peek of one unit.
+    pub async fn status(&self, request: &Request<'_>) -> Ruling {
+        self.peek(&request.clone().cost(1)).await
+    }
+
+    /// Takes what the request costs, to be settled when the real cost is known. If the hold is
+    /// neither committed nor settled within a minute, everything is given back.
+    ///
+    /// # Errors
+    /// The ruling, where it is not allowed.
+    #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
+    pub async fn reserve(&self, request: &Request<'_>) -> Result<RedisHold, Ruling> {
+        self.reserve_for(request, DEFAULT_RESERVATION).await
+    }
+
+    /// [`reserve`](Self::reserve) with a time-out of its own, a year at most.
+    ///
+    /// # Errors
+    /// The ruling, where it is not allowed.
+    #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
+    pub async fn reserve_for(
+        &self,
+        request: &Request<'_>,
+        timeout: Duration,
+    ) -> Result<RedisHold, Ruling> {
+        let cost = request.units();
+        let (ruling, held) = match self.try_reserve(request, timeout).await {
+            Ok((ruling, claims)) => (ruling, Held::Store(claims)),
+            Err(_) => {
+                let hold = self.0.local.reserve_without_store(request, timeout)?;
+                (hold.ruling().clone(), Held::Memory(Box::new(hold)))
+            }
+        };
+        if ruling.is_allowed() { Ok(RedisHold { ruling, cost, held }) } else { Err(ruling) }
+    }
+
+    async fn try_reserve(
+        &self,
+        request: &Request<'_>,
+        timeout: Duration,
+    ) -> Result<(Ruling, Vec<Scaled>), StoreError> {
+        let planned = self.plan(request).await?;
+        self.decide(&planned, Way::Take, Some(timeout)).await
+    }
+
+    /// Takes as many units as every rule that applies has, the request's cost at most, and says
+    /// how many.
+    pub async fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
+        match self.try_take_up_to(request).await {
+            Ok(taken) => taken,
+            Err(_) => self.0.local.take_up_to_without_store(request),
+        }
+    }
+
+    async fn try_take_up_to(&self, request: &Request<'_>) -> Result<(u64, Ruling), StoreError> {
+        for _ in 0..TRIES {
+            let stands = self.look(&request.clone().cost(1)).await?;
+            let left = self.0.resolver.plan(request).units_left(&stands);
+            let units = left.min(request.units());
+            if units == 0 {
+                break;
+            }
+            // Who only came too late for some of the units is not blocked for it.
+            let planned = self.0.resolver.plan(&request.clone().cost(units));
+            let (ruling, _) = self.decide(&planned, Way::Try, None).await?;
+            if ruling.is_allowed() || ruling.retry_after().is_none() {
+                return Ok((if ruling.is_allowed() { units } else { 0 }, ruling));
+            }
+        }
+        // There is none, or others have taken it each time: the ruling is on one unit.
+        let one = request.units().min(1);
+        let ruling = self.try_check(&request.clone().cost(one)).await?;
+        Ok((if ruling.is_allowed() { one } else { 0 }, ruling))
+    }
+
+    /// Which rules apply to the request and why the others do not, with the numbers in force.
+    pub fn explain(&self, request: &Request<'_>) -> Explanation {
+        self.0.resolver.explain(request)
+    }
+
+    /// What a request comes to, by what the fleet shares; what needs no rule needs no store.
+    async fn plan(&self, request: &Request<'_>) -> Result<Planned, StoreError> {
+        let planned = self.0.resolver.plan(request);
+        if planned.rules().is_empty() || !self.tend().await? {
+            return Ok(planned);
+        }
+        Ok(self.0.resolver.plan(request))
+    }
+
+    /// What the rules of `policy` are called, made when it is first asked for.
+    fn names(&self, policy: &Arc<Policy>) -> Arc<Names> {
+        let known = self.0.names.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if known.are_of(policy) {
+            return known;
+        }
+        let names = Arc::new(Names::new(&self.0.namespace, policy));
+        *self.0.names.write().unwrap_or_else(PoisonError::into_inner) = names.clone();
+        names
+    }
+}
+
+impl fmt::Debug for RedisGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisGate")
+            .field("store", &self.0.store)
+            .field("namespace", &self.0.namespace)
+            .field("rules", &self.policy().rules.len())
+            .finish_non_exhaustive()
+    }
+}

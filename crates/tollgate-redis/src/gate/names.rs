@@ -1,0 +1,182 @@
+//! What a policy's rules are called in Redis, and their limits as the script knows them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tollgate::port::{PlannedRule, key_bytes};
+use tollgate::{Block, Key, Limit, Part, Policy, Rule};
+
+use crate::bounds::MAX_NAME;
+use crate::error::StoreError;
+use crate::layout::Prefix;
+use crate::limiter::RedisLimiter;
+use crate::script::Packed;
+use crate::store::RedisStore;
+
+/// What ends a namespace, what comes before a rule's further limits and its blocks, and what comes
+/// before the attributes of its key. No name of a rule holds a control character.
+pub(super) const NAMESPACE_END: char = '\u{1d}';
+const FURTHER: char = '\u{1f}';
+const ATTRIBUTE: char = '\u{1e}';
+
+/// A policy as it is kept in Redis.
+pub(super) struct Names {
+    policy: Arc<Policy>,
+    rules: Vec<RuleNames>,
+    /// By the numbers that the policy's gate gives them.
+    limiters: RwLock<HashMap<u32, RedisLimiter>>,
+}
+
+/// What belongs to a rule.
+pub(super) struct RuleNames {
+    /// What its name begins with in every key.
+    name: String,
+    /// The attributes of its key: what a user consumed is not what an address of the same text
+    /// consumed, should the key be changed.
+    attributes: String,
+    /// What the keys of its blocks begin with.
+    pub(super) blocks: Prefix,
+    /// Whether and for how long it blocks, as the script reads it.
+    pub(super) punishment: Vec<u8>,
+}
+
+impl Names {
+    pub(super) fn new(namespace: &str, policy: &Arc<Policy>) -> Names {
+        let rules = policy.rules.iter().map(|rule| RuleNames::new(namespace, rule)).collect();
+        Names { policy: policy.clone(), rules, limiters: RwLock::default() }
+    }
+
+    /// Whether these are the names of this very policy.
+    pub(super) fn are_of(&self, policy: &Arc<Policy>) -> bool {
+        Arc::ptr_eq(&self.policy, policy)
+    }
+
+    pub(super) fn rule(&self, number: usize) -> &RuleNames {
+        &self.rules[number]
+    }
+
+    /// The rule of this name, and what belongs to it.
+    pub(super) fn find(&self, name: &str) -> Option<(&Rule, &RuleNames)> {
+        let mut all = self.policy.rules.iter().zip(&self.rules);
+        all.find(|(rule, _)| rule.name == name)
+    }
+
+    fn known(&self, number: u32) -> Option<RedisLimiter> {
+        let all = self.limiters.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&number).cloned()
+    }
+
+    /// The limits of a rule, as the script knows them.
+    pub(super) fn limiters(
+        &self,
+        store: &RedisStore,
+        rule: &PlannedRule,
+        to: &mut Vec<RedisLimiter>,
+    ) -> Result<(), StoreError> {
+        for (position, (number, limit)) in rule.limits().enumerate() {
+            let known = self.known(number);
+            to.push(match known {
+                Some(limiter) => limiter,
+                None => {
+                    let made = self.rules[rule.number()].limiter(store, position, limit)?;
+                    let mut all = self.limiters.write().unwrap_or_else(PoisonError::into_inner);
+                    all.entry(number).or_insert(made).clone()
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+impl RuleNames {
+    fn new(namespace: &str, rule: &Rule) -> RuleNames {
+        let attributes: String = rule
+            .key
+            .iter()
+            .flat_map(|part| [ATTRIBUTE.to_string(), part.attribute.clone()])
+            .collect();
+        let name = format!("{}{}", named(namespace), rule.name);
+        let longest = MAX_NAME - (name.len() + 4).min(MAX_NAME);
+        let attributes = if attributes.len() <= longest {
+            attributes
+        } else {
+            // Nobody reads them here, they only have to differ.
+            let digest = Sha256::digest(&attributes);
+            let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{ATTRIBUTE}{hex}")
+        };
+        let blocks = Prefix::new("", &format!("{name}{FURTHER}b{attributes}"));
+        RuleNames { name, attributes, blocks, punishment: punishment(rule.block.as_ref()) }
+    }
+
+    /// A limit of the rule; `position` counts from 0.
+    pub(super) fn limiter(
+        &self,
+        store: &RedisStore,
+        position: usize,
+        limit: &Limit,
+    ) -> Result<RedisLimiter, StoreError> {
+        RedisLimiter::new(store.clone(), &self.counter(position), limit.clone())
+    }
+
+    /// What the keys of the limit at `position` begin with.
+    pub(super) fn prefix(&self, position: usize) -> Prefix {
+        Prefix::new("", &self.counter(position))
+    }
+
+    fn counter(&self, position: usize) -> String {
+        let RuleNames { name, attributes, .. } = self;
+        match position {
+            0 => format!("{name}{attributes}"),
+            _ => format!("{name}{FURTHER}{}{attributes}", position + 1),
+        }
+    }
+}
+
+/// What the names of all rules of a namespace begin with.
+pub(super) fn named(namespace: &str) -> String {
+    if namespace.is_empty() { String::new() } else { format!("{namespace}{NAMESPACE_END}") }
+}
+
+/// The namespace and the rule that a name in Redis belongs to.
+pub(super) fn split(name: &str) -> (&str, &str) {
+    let (namespace, rest) = name.split_once(NAMESPACE_END).unwrap_or(("", name));
+    (namespace, rest.split([FURTHER, ATTRIBUTE]).next().unwrap_or(rest))
+}
+
+/// Whether a name in Redis is that of a rule's blocks.
+pub(super) fn is_of_blocks(name: &str) -> bool {
+    let rest = name.split_once(FURTHER).map_or("", |(_, rest)| rest);
+    rest.split(ATTRIBUTE).next() == Some("b")
+}
+
+fn punishment(block: Option<&Block>) -> Vec<u8> {
+    let [first, most] = block.map_or([0, 0], |block| [block.first, block.max].map(micros));
+    let factor = block.map_or(0, |block| block.factor);
+    let packed = Packed(vec![u8::from(block.is_some())]);
+    packed.number(first).bytes(&factor.to_be_bytes()).number(most).0
+}
+
+/// In whole microseconds, rounded up.
+pub(super) fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX >> 12)
+}
+
+/// A key as an operator gives it: the values of the rule's attributes.
+pub(super) struct Values<'a>(pub(super) &'a [&'a str]);
+
+impl Key for Values<'_> {
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.0.iter().for_each(|value| part(Part::Bytes(value.as_bytes())));
+    }
+}
+
+impl Values<'_> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        key_bytes(self, &mut bytes);
+        bytes
+    }
+}

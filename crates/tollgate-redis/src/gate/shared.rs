@@ -1,0 +1,343 @@
+//! What all nodes of a fleet know: overrides set at run time, and who is blocked by hand.
+//!
+//! One hash holds all of it, and a version that every change raises. Every node asks for the version
+//! a few times a second, and reads the hash when it has changed. A block itself is a key of its own,
+//! read by the script; the hash only says of which keys of rules that never block there is one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tollgate::port::{read_override, write_override};
+use tollgate::{Client, Override};
+
+use super::builder::GateError;
+use super::names::Values;
+use super::{Inner, RedisGate, portable};
+use crate::bounds::{MAX_SHARED, POLL};
+use crate::error::StoreError;
+use crate::request::Reply;
+use crate::script;
+
+const OVERRIDE: u8 = b'o';
+const BLOCK: u8 = b'b';
+const VERSION: &[u8] = b"v";
+
+/// How many blocks that have ended one more block takes out.
+const TIDIED: usize = 16;
+
+/// A field of a block by hand, the rule and the values it names, and until when it is.
+type SharedBlock = (Vec<u8>, (String, Vec<String>), Vec<u8>);
+
+pub(super) struct Shared {
+    /// The hash.
+    key: Vec<u8>,
+    /// The version that was read last; held only to copy or to replace it.
+    version: Mutex<Option<Vec<u8>>>,
+    /// Whether it was ever read.
+    known: AtomicBool,
+    /// Whether somebody is asking for the version.
+    polling: Arc<AtomicBool>,
+    /// The keys in Redis of blocks that were set by hand, and whether there are any.
+    by_hand: RwLock<HashSet<Vec<u8>>>,
+    any_by_hand: AtomicBool,
+    /// The keys that are blocked by hand while the store is away: rules and values.
+    local: Mutex<HashSet<(String, Vec<String>)>>,
+}
+
+/// Says that nobody asks any more, should the runtime end the task.
+struct Polling(Arc<AtomicBool>);
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Shared {
+    pub(super) fn new(namespace: &str) -> Shared {
+        Shared {
+            key: format!("tg:{{}}:shared:{namespace}").into_bytes(),
+            version: Mutex::default(),
+            known: AtomicBool::new(false),
+            polling: Arc::default(),
+            by_hand: RwLock::default(),
+            any_by_hand: AtomicBool::new(false),
+            local: Mutex::default(),
+        }
+    }
+
+    pub(super) fn any_by_hand(&self) -> bool {
+        // Relaxed: who misses a block by a hair comes before it.
+        self.any_by_hand.load(Ordering::Relaxed)
+    }
+
+    /// Whether the block of this key may have been set by hand.
+    pub(super) fn by_hand(&self, key: &[u8]) -> bool {
+        self.by_hand.read().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+}
+
+impl RedisGate {
+    /// Sees that what the fleet shares is known, and stays so; whether it was not.
+    pub(super) async fn tend(&self) -> Result<bool, StoreError> {
+        let shared = &self.0.shared;
+        // Relaxed: who comes too early does it once more.
+        if !shared.polling.load(Ordering::Relaxed) && !shared.polling.swap(true, Ordering::Acquire)
+        {
+            let polling = Polling(shared.polling.clone());
+            tokio::spawn(poll(Arc::downgrade(&self.0), polling));
+        }
+        let is_known = shared.known.load(Ordering::Relaxed);
+        if !is_known {
+            self.refresh().await?;
+        }
+        Ok(!is_known)
+    }
+
+    /// Reads what the fleet shares, if it has changed.
+    pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+        let shared = &self.0.shared;
+        let connection = self.0.store.connection();
+        let version = connection.send(cmd("HGET").arg(&shared.key).arg(VERSION)).await?;
+        let version = if let Value::BulkString(version) = version { Some(version) } else { None };
+        let seen = shared.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if version != seen || !shared.known.load(Ordering::Relaxed) {
+            let fields = connection.send(cmd("HGETALL").arg(&shared.key)).await?;
+            self.apply(&pairs(fields));
+        }
+        Ok(())
+    }
+
+    fn apply(&self, fields: &HashMap<Vec<u8>, Vec<u8>>) {
+        let shared = &self.0.shared;
+        // One at a time: an older reading must not undo a newer one.
+        let mut version = shared.version.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = |bytes: &Vec<u8>| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
+        let read = fields.get(VERSION).cloned();
+        let is_older = read.as_ref().and_then(number) < version.as_ref().and_then(number);
+        if is_older && read.is_some() {
+            return;
+        }
+        let overrides = fields.iter().filter(|(field, _)| field.first() == Some(&OVERRIDE));
+        let overrides = overrides.filter_map(|(_, value)| read_override(value));
+        let portable = |change: &Override| portable::check_override(change).is_ok();
+        let overrides: BTreeMap<Client, Option<Override>> =
+            overrides.filter(|(_, change)| change.as_ref().is_none_or(portable)).collect();
+        self.put_overrides(overrides);
+        self.put_blocks(fields);
+        *version = read;
+        shared.known.store(true, Ordering::Relaxed);
+    }
+
+    fn put_overrides(&self, overrides: BTreeMap<Client, Option<Override>>) {
+        if overrides != self.0.resolver.changed_overrides() {
+            self.0.resolver.put_overrides(overrides);
+            self.share_out();
+        }
+    }
+
+    /// Brings the overrides to what decides while the store is away, each node with its part.
+    pub(super) fn share_out(&self) {
+        let (policy, nodes) = (self.policy(), self.nodes());
+        let part = |change: &Override| policy.share_override(change, nodes);
+        let changed = self.0.resolver.changed_overrides();
+        let parts = changed.iter().map(|(client, own)| (client.clone(), own.as_ref().map(part)));
+        self.0.local.put_overrides(parts.collect());
+    }
+
+    /// Reads what the fleet shares anew before the next decision: names have changed.
+    pub(super) fn forget_what_is_shared(&self) {
+        self.0.shared.known.store(false, Ordering::Relaxed);
+    }
+
+    fn put_blocks(&self, fields: &HashMap<Vec<u8>, Vec<u8>>) {
+        let (shared, names) = (&self.0.shared, self.names(&self.policy()));
+        let mut by_hand = HashSet::new();
+        let mut blocked = HashSet::new();
+        for (field, until) in fields {
+            let Some((rule, values)) = rule_and_values(field) else { continue };
+            let texts: Vec<&str> = values.iter().map(String::as_str).collect();
+            if let Some((_, of_rule)) = names.find(&rule) {
+                by_hand.insert(of_rule.blocks.written(&Values(&texts).bytes()));
+            }
+            let left = moment(until).saturating_sub(self.0.store.now_micros());
+            if left > 0 {
+                self.0.local.block(&rule, &texts, Duration::from_micros(left));
+                blocked.insert((rule, values));
+            }
+        }
+        let any = !by_hand.is_empty();
+        *shared.by_hand.write().unwrap_or_else(PoisonError::into_inner) = by_hand;
+        shared.any_by_hand.store(any, Ordering::Relaxed);
+        let mut local = shared.local.lock().unwrap_or_else(PoisonError::into_inner);
+        for (rule, values) in local.difference(&blocked) {
+            self.0.local.unblock(rule, &values.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        *local = blocked;
+    }
+
+    /// Changes one field of what the fleet shares, and reads it all again; whether it was there.
+    async fn share(&self, field: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+        let reply = self.share_only(&[field, value]).await?;
+        if reply.verdict == script::MANY {
+            return Err(StoreError::Request(format!(
+                "the fleet shares {MAX_SHARED} overrides and blocks, remove some first"
+            )));
+        }
+        self.refresh().await?;
+        Ok(reply.verdict == 1)
+    }
+
+    /// `change` is a field and its new value; with an old value only if it has that.
+    async fn share_only(&self, change: &[&[u8]]) -> Result<Reply, StoreError> {
+        let (store, most) = (&self.0.store, MAX_SHARED.to_string());
+        let told = store.told_time();
+        let mut args = vec![told.as_bytes(), b"share", b"", change[0], change[1], most.as_bytes()];
+        args.extend(change.get(2));
+        let keys = [self.0.shared.key.as_slice()];
+        Reply::read(store.connection().within(store.connection().run(&keys, &args)).await?)
+    }
+
+    /// Changes what is different for a client, on every node within a second; replaces an earlier
+    /// override of the same client, also one of the policy.
+    ///
+    /// # Errors
+    /// Where it names an unknown rule, or its numbers are impossible; where the store has no answer.
+    pub async fn set_override(&self, change: Override) -> Result<(), GateError> {
+        self.0.resolver.check_override(&change)?;
+        portable::check_override(&change)?;
+        let mut value = Vec::new();
+        write_override(&change.client, Some(&change), &mut value);
+        self.share(&override_field(&change.client), &value).await?;
+        self.tend().await?;
+        Ok(())
+    }
+
+    /// Makes a client like all others, on every node within a second; whether it was not.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn remove_override(&self, client: &Client) -> Result<bool, StoreError> {
+        self.tend().await?;
+        let known = self.overrides().iter().any(|change| change.client == *client);
+        let mut value = Vec::new();
+        if self.policy().overrides.iter().any(|change| change.client == *client) {
+            write_override(client, None, &mut value);
+        }
+        self.share(&override_field(client), &value).await?;
+        Ok(known)
+    }
+
+    /// All overrides in force, also those that have ended.
+    pub fn overrides(&self) -> Vec<Override> {
+        self.0.resolver.overrides()
+    }
+
+    /// Says to all nodes that a key is blocked by hand until then, or no longer.
+    pub(super) async fn share_block(
+        &self,
+        rule: &str,
+        key: &[&str],
+        until: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let until = until.map_or(Vec::new(), |until| until.to_be_bytes().to_vec());
+        self.share(&block_field(rule, key), &until).await.map(drop)
+    }
+
+    /// Lifts the blocks by hand of a rule's keys, or of all.
+    pub(super) async fn unshare_blocks(&self, rule: Option<&str>) -> Result<(), StoreError> {
+        for (field, (of_rule, _), _) in self.shared_blocks().await? {
+            if rule.is_none_or(|rule| rule == of_rule) {
+                self.share_only(&[&field, b""]).await?;
+            }
+        }
+        self.refresh().await
+    }
+
+    /// Takes out some blocks by hand that have ended, so that they never pile up.
+    pub(super) async fn tidy_blocks(&self, now: u64) -> Result<(), StoreError> {
+        let shared = self.shared_blocks().await?;
+        let ended = shared.iter().filter(|(_, _, until)| moment(until) < now);
+        for (field, _, until) in ended.take(TIDIED) {
+            self.share_only(&[field, b"", until]).await?;
+        }
+        Ok(())
+    }
+
+    /// The keys that are blocked by hand: the field, what it says, and its value.
+    async fn shared_blocks(&self) -> Result<Vec<SharedBlock>, StoreError> {
+        let fields = self.0.store.connection().send(cmd("HGETALL").arg(&self.0.shared.key)).await?;
+        let blocks = pairs(fields).into_iter().filter_map(|(field, until)| {
+            let block = rule_and_values(&field)?;
+            Some((field, block, until))
+        });
+        Ok(blocks.collect())
+    }
+
+    /// Forgets all that the fleet shares in this namespace: for tests.
+    #[doc(hidden)]
+    pub async fn forget_shared(&self) -> Result<(), StoreError> {
+        self.0.store.connection().send(cmd("UNLINK").arg(&self.0.shared.key)).await?;
+        self.refresh().await
+    }
+}
+
+async fn poll(gate: Weak<Inner>, _polling: Polling) {
+    loop {
+        tokio::time::sleep(POLL).await;
+        let Some(gate) = gate.upgrade().map(RedisGate) else { return };
+        // While the store is away, what is known stays in force.
+        let _ = gate.refresh().await;
+    }
+}
+
+/// The moment that a block's value says, in microseconds since 1970.
+fn moment(until: &[u8]) -> u64 {
+    until.first_chunk().map_or(0, |until| u64::from_be_bytes(*until))
+}
+
+fn override_field(client: &Client) -> Vec<u8> {
+    let mut field = vec![OVERRIDE];
+    write_override(client, None, &mut field);
+    field
+}
+
+/// Each text with its length in front.
+fn block_field(rule: &str, key: &[&str]) -> Vec<u8> {
+    let mut field = vec![BLOCK];
+    for text in std::iter::once(&rule).chain(key) {
+        field.extend_from_slice(&u32::try_from(text.len()).unwrap_or(0).to_be_bytes());
+        field.extend_from_slice(text.as_bytes());
+    }
+    field
+}
+
+/// The inverse: the rule, and the values of its key.
+fn rule_and_values(field: &[u8]) -> Option<(String, Vec<String>)> {
+    let mut rest = field.strip_prefix(&[BLOCK])?;
+    let mut texts = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+        let (text, after) = after.split_at_checked(length)?;
+        texts.push(String::from_utf8_lossy(text).into_owned());
+        rest = after;
+    }
+    let mut texts = texts.into_iter();
+    Some((texts.next()?, texts.collect()))
+}
+
+fn pairs(fields: Value) -> HashMap<Vec<u8>, Vec<u8>> {
+    let items: Vec<Value> = match fields {
+        Value::Array(items) => items,
+        Value::Map(items) => items.into_iter().flat_map(|(field, value)| [field, value]).collect(),
+        _ => Vec::new(),
+    };
+    let mut items = items.into_iter().map(|item| match item {
+        Value::BulkString(bytes) => bytes,
+        _ => Vec::new(),
+    });
+    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
+}

@@ -1,0 +1,101 @@
+//! Walks through the keys of a rule, in steps that are short for the server.
+
+use tollgate::port::State;
+use tollgate::{KeyName, Status};
+
+use super::RedisGate;
+use super::names::{NAMESPACE_END, named, split};
+use crate::bounds::MAX_CHARGES;
+use crate::error::StoreError;
+use crate::layout::{limiter_of, pattern_of_names};
+use crate::limiter::RedisLimiter;
+use crate::operate::{Progress, Scan, unlink};
+use crate::request::{Asked, Mode};
+
+/// A walk through the keys of a rule with their status, in steps that are short for the server.
+///
+/// Keys that are there all the while are met at least once, maybe more often; checks go on.
+#[derive(Debug)]
+pub struct RedisGateKeys {
+    limiter: RedisLimiter,
+    scan: Scan,
+}
+
+impl RedisGateKeys {
+    pub(super) fn new(limiter: RedisLimiter) -> RedisGateKeys {
+        let scan = Scan::new(limiter.inner.prefix.pattern());
+        RedisGateKeys { limiter, scan }
+    }
+
+    /// The keys of the next step with their status, which may be none; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn next(&mut self) -> Result<Option<Vec<(KeyName, Status)>>, StoreError> {
+        let RedisLimiter { store, inner } = &self.limiter;
+        let Some(keys) = self.scan.step(store).await? else { return Ok(None) };
+        let mut all = Vec::with_capacity(keys.len());
+        for some in keys.chunks(MAX_CHARGES) {
+            let asked = some.iter().map(|key| Asked { limiter: inner, key: key.clone(), cost: 1 });
+            let met = store.ask(&asked.collect::<Vec<_>>(), Mode::Look).await?;
+            let status = |state: &State| inner.terms.ported.status(state, met.now);
+            let found = some.iter().zip(&met.states);
+            let found =
+                found.filter_map(|(key, state)| Some((inner.prefix.name(key)?, status(state))));
+            all.extend(found.filter(|(_, status)| !status.is_new()));
+        }
+        Ok(Some(all))
+    }
+}
+
+impl RedisGate {
+    /// Makes all keys of `rule` new and lifts their blocks, and says how far it has come after every
+    /// step. Reservations that are open are forgotten: settled later, they are charged anew.
+    ///
+    /// # Errors
+    /// Where the store has no answer; keys that were made new until then stay so.
+    pub async fn reset_rule(
+        &self,
+        rule: &str,
+        progress: impl FnMut(Progress),
+    ) -> Result<Progress, StoreError> {
+        let pattern = pattern_of_names(&format!("{}{rule}", named(&self.0.namespace)));
+        let of_rule = |name: &str| split(name) == (self.0.namespace.as_str(), rule);
+        let done = self.reset_where(pattern, of_rule, progress).await?;
+        self.unshare_blocks(Some(rule)).await?;
+        Ok(done)
+    }
+
+    /// Makes everything of the gate's namespace new and lifts all blocks, as
+    /// [`reset_rule`](Self::reset_rule) does; without a namespace also what limiters keep.
+    ///
+    /// # Errors
+    /// As [`reset_rule`](Self::reset_rule).
+    pub async fn reset_all(&self, progress: impl FnMut(Progress)) -> Result<Progress, StoreError> {
+        let pattern = pattern_of_names(&named(&self.0.namespace));
+        let namespace = self.0.namespace.as_str();
+        let of_gate = |name: &str| {
+            split(name).0 == namespace && name.contains(NAMESPACE_END) != namespace.is_empty()
+        };
+        let done = self.reset_where(pattern, of_gate, progress).await?;
+        self.unshare_blocks(None).await?;
+        Ok(done)
+    }
+
+    async fn reset_where(
+        &self,
+        pattern: Vec<u8>,
+        is_meant: impl Fn(&str) -> bool,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Progress, StoreError> {
+        let (mut done, mut scan) = (Progress::default(), Scan::new(pattern));
+        while let Some(keys) = scan.step(&self.0.store).await? {
+            let meant = |key: &&Vec<u8>| limiter_of(key).is_some_and(&is_meant);
+            let keys: Vec<&Vec<u8>> = keys.iter().filter(meant).collect();
+            done.seen += u64::try_from(keys.len()).unwrap_or(0);
+            done.reset += unlink(&self.0.store, &keys).await?;
+            progress(done);
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,231 @@
+//! Seeded policies and requests, decided by a gate in memory and by one over Redis: every field of
+//! every ruling is the same, waits rounded up to whole microseconds.
+//!
+//! `TOLLGATE_RULINGS` says how many rulings at least; 30,000 if it does not.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
+
+mod common;
+#[path = "common/policies.rs"]
+mod policies;
+#[path = "common/rulings.rs"]
+mod rulings;
+
+use std::time::Duration;
+
+use common::{store, unique, wait};
+use policies::{Asked, Dice};
+use rulings::Said;
+use tokio::task::JoinSet;
+use tollgate::{Client, Gate, Hold, ManualClock, MemoryStore, Override, Policy, Timestamp};
+use tollgate_redis::{RedisGate, RedisHold};
+
+const AT_ONCE: u64 = 32;
+const STEPS: usize = 150;
+
+/// A policy in memory and over Redis, on one clock.
+struct Two {
+    clock: ManualClock,
+    memory: Gate,
+    redis: RedisGate,
+    holds: Vec<(Hold, RedisHold)>,
+    dice: Dice,
+    rulings: usize,
+    /// What was done, for whoever reads a failure.
+    story: Vec<String>,
+}
+
+impl Two {
+    fn new(seed: u64) -> Two {
+        let mut dice = Dice::new(seed);
+        let policy = dice.policy();
+        let clock = ManualClock::at(Timestamp::from_secs(1_700_000_000 + dice.below(100_000)));
+        let memory = MemoryStore::builder().clock(clock.clone()).build().unwrap();
+        let redis = store().with_injected_clock(clock.clone());
+        let redis = RedisGate::builder(redis).namespace(unique("ns")).build(policy.clone());
+        Two {
+            clock,
+            memory: Gate::on(memory, policy.clone()).unwrap(),
+            redis: redis.unwrap(),
+            holds: Vec::new(),
+            dice,
+            rulings: 0,
+            story: vec![format!("{policy:?}")],
+        }
+    }
+
+    fn compare(&mut self, what: &str, memory: &tollgate::Ruling, redis: &tollgate::Ruling) {
+        let (memory, redis) = (Said::of(memory), Said::of(redis));
+        // A state that is scaled to other numbers is rounded up to a part of a microsecond here, and to
+        // a part of a nanosecond in memory; slower limits make more of it.
+        let slack = Duration::from_millis(u64::from(self.dice.changes_numbers()));
+        if !memory.agrees(&redis, slack) {
+            let story = self.story.join("\n");
+            panic!("{story}\n{what}\nmemory {memory:?}\nredis  {redis:?}");
+        }
+        self.rulings += 1;
+    }
+
+    async fn step(&mut self) {
+        self.clock.advance(self.dice.pause());
+        let asked = self.dice.asked();
+        let request = asked.request();
+        let kind = self.dice.below(100);
+        self.story.push(format!("{:?} {kind} {asked:?}", self.clock.now()));
+        match kind {
+            0..55 => {
+                let (memory, redis) =
+                    (self.memory.check(&request), self.redis.check(&request).await);
+                self.compare("check", &memory, &redis);
+            }
+            55..65 => {
+                let (memory, redis) = (self.memory.peek(&request), self.redis.peek(&request).await);
+                self.compare("peek", &memory, &redis);
+            }
+            65..71 => {
+                let memory = self.memory.take_up_to(&request);
+                let redis = self.redis.take_up_to(&request).await;
+                self.compare("take_up_to", &memory.1, &redis.1);
+                assert_eq!(memory.0, redis.0, "{}", self.story.join("\n"));
+            }
+            71..78 if !self.dice.changes_numbers() => self.reserve(&asked).await,
+            78..84 => self.end().await,
+            84..88 => {
+                self.memory.refund(&request);
+                self.redis.refund(&request).await.unwrap();
+            }
+            _ => self.operate(kind, &asked).await,
+        }
+    }
+
+    async fn reserve(&mut self, asked: &Asked) {
+        let request = asked.request();
+        let timeout = Duration::from_millis(1 + self.dice.below(4000));
+        let memory = self.memory.reserve_for(&request, timeout);
+        let redis = self.redis.reserve_for(&request, timeout).await;
+        match (memory, redis) {
+            (Ok(memory), Ok(redis)) => {
+                self.compare("reserve", memory.ruling(), redis.ruling());
+                self.holds.push((memory, redis));
+            }
+            (Err(memory), Err(redis)) => self.compare("reserve", &memory, &redis),
+            (memory, redis) => {
+                panic!("{}\n{:?} {:?}", self.story.join("\n"), memory.is_ok(), redis.is_ok())
+            }
+        }
+    }
+
+    async fn end(&mut self) {
+        if self.holds.is_empty() {
+            return;
+        }
+        let at = usize::try_from(self.dice.below(self.holds.len() as u64)).unwrap();
+        let (memory, redis) = self.holds.swap_remove(at);
+        let how = self.dice.below(5);
+        self.story.push(format!("end {at} {how}"));
+        match how {
+            0 => {
+                memory.commit();
+                redis.commit().await.unwrap();
+            }
+            1 => {
+                memory.cancel();
+                redis.cancel().await.unwrap();
+            }
+            actual => {
+                memory.settle(actual * 2 - 3);
+                redis.settle(actual * 2 - 3).await.unwrap();
+            }
+        }
+    }
+
+    /// What is given back to a key that was made new meanwhile is not the same everywhere.
+    async fn cancel_all(&mut self) {
+        for (memory, redis) in std::mem::take(&mut self.holds) {
+            memory.cancel();
+            redis.cancel().await.unwrap();
+        }
+    }
+
+    async fn operate(&mut self, kind: u64, asked: &Asked) {
+        let request = asked.request();
+        let client = Client::from([("user".to_owned(), asked.user().to_owned())]);
+        let length = Duration::from_millis(self.dice.below(3000));
+        match kind {
+            88..90 => {
+                self.cancel_all().await;
+                self.redis.reset_request(&request).await.unwrap();
+                self.memory.reset_request(&request);
+            }
+            90 => {
+                let blocked = self.memory.block_request(&request, length);
+                let also = self.redis.block_request(&request, length).await.unwrap();
+                assert_eq!(blocked, also, "{}", self.story.join("\n"));
+            }
+            91 => {
+                let lifted = self.memory.unblock_request(&request);
+                let also = self.redis.unblock_request(&request).await.unwrap();
+                assert_eq!(lifted, also, "{}", self.story.join("\n"));
+            }
+            92..95 if self.dice.changes_numbers() => {
+                let mut change = Override::of(client);
+                if self.dice.below(2) == 0 {
+                    change.tier = Some("pro".to_owned());
+                }
+                let rule = self.memory.policy().rules[0].name.clone();
+                change = change.numbers(rule, self.dice.numbers());
+                if self.dice.below(3) == 0 {
+                    change.until = Some(self.clock.now().after(length));
+                }
+                self.story.push(format!("{change:?}"));
+                self.memory.set_override(change.clone()).unwrap();
+                self.redis.set_override(change).await.unwrap();
+            }
+            95..97 => {
+                let known = self.memory.remove_override(&client);
+                let also = self.redis.remove_override(&client).await.unwrap();
+                assert_eq!(known, also, "{}", self.story.join("\n"));
+            }
+            97 if self.dice.changes_numbers() => {
+                let policy: Policy = self.dice.changed(&self.memory.policy());
+                self.story.push(format!("{policy:?}"));
+                self.memory.replace(policy.clone()).unwrap();
+                self.redis.replace(policy).unwrap();
+            }
+            98 => {
+                self.cancel_all().await;
+                let rule = self.memory.policy().rules[0].name.clone();
+                self.memory.reset_rule(&rule);
+                self.redis.reset_rule(&rule, |_| ()).await.unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn play(seed: u64) -> usize {
+    let mut two = Two::new(seed);
+    for _ in 0..STEPS {
+        two.step().await;
+    }
+    two.rulings
+}
+
+#[test]
+fn a_gate_over_redis_rules_as_one_in_memory() {
+    let wanted: usize = std::env::var("TOLLGATE_RULINGS")
+        .map_or(30_000, |text| text.parse().expect("TOLLGATE_RULINGS is a number"));
+    store();
+    let (mut seeds, mut rulings) = (0.., 0);
+    wait(async {
+        let mut playing = JoinSet::new();
+        while rulings < wanted || !playing.is_empty() {
+            while rulings < wanted && (playing.len() as u64) < AT_ONCE {
+                playing.spawn(play(seeds.next().unwrap()));
+            }
+            rulings += playing.join_next().await.unwrap().unwrap();
+        }
+    });
+    println!("{rulings} rulings");
+    assert!(rulings >= wanted);
+}
