@@ -12,6 +12,8 @@ use super::expect::Expect;
 pub(super) struct Suite {
     /// The file, as it was named.
     pub(super) file: String,
+    /// Where it says that the state is kept, if it does.
+    pub(super) store: Option<String>,
     pub(super) tests: Vec<Test>,
 }
 

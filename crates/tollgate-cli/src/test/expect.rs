@@ -1,5 +1,7 @@
 //! What a step must come to: reading it, and comparing it with what was seen.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -82,11 +84,12 @@ impl Expect {
         self.figures.iter().any(|(name, _)| name == figure)
     }
 
-    /// Where what was seen is not what must be.
-    pub(super) fn compare(&self, seen: &Seen) -> Vec<Difference> {
+    /// Where what was seen is not what must be, told by a store whose shortest time is `tick`.
+    pub(super) fn compare(&self, seen: &Seen, tick: Duration) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (field, wanted) in &self.figures {
-            differ(&mut differences, field.clone(), wanted, find(&seen.figures, field));
+            let wanted = wanted.in_ticks(tick);
+            differ(&mut differences, field.clone(), &wanted, find(&seen.figures, field));
         }
         for (rule, figures) in &self.rules {
             let found = seen.rules.iter().find(|(name, _)| name == rule);
@@ -98,7 +101,8 @@ impl Expect {
                     (_, Some((_, got))) => find(got, field),
                     (_, None) => Value::Text("the rule does not apply".to_owned()),
                 };
-                differ(&mut differences, format!("rules.{rule}.{field}"), wanted, got);
+                let wanted = wanted.in_ticks(tick);
+                differ(&mut differences, format!("rules.{rule}.{field}"), &wanted, got);
             }
         }
         differences

@@ -5,6 +5,7 @@ mod data;
 mod document;
 #[cfg(test)]
 mod documented;
+mod door;
 mod expect;
 mod fields;
 mod json;
@@ -29,6 +30,7 @@ use crate::paint::{Paint, printable};
 use crate::{Failure, Found};
 use data::Suite;
 use document::Document;
+use door::Backend;
 use junit::Unread;
 use report::FileRun;
 pub(crate) use seen::reason;
@@ -76,7 +78,8 @@ pub(crate) struct Test {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// Where the state is kept, whatever the files say: memory is the only store so far
+    /// Where the state is kept, whatever the files say: memory, or redis://host:6379. On a server
+    /// every test has a namespace of its own and leaves nothing behind
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
@@ -99,15 +102,17 @@ impl Test {
             crate::tell(format_args!("{}", printable(&format!("warning: {warning}"))));
         }
         let stopwatch = self.junit.is_some().then(Clock::system);
-        let runs: Vec<FileRun<'_>> = files
-            .suites
-            .iter()
-            .map(|suite| FileRun {
-                file: &suite.file,
-                tests: self.chosen(suite).map(|test| run::run(test, stopwatch.as_ref())).collect(),
-            })
-            .filter(|run| !run.tests.is_empty())
-            .collect();
+        let mut runs: Vec<FileRun<'_>> = Vec::new();
+        for suite in &files.suites {
+            let store = self.store.as_deref().or(suite.store.as_deref()).unwrap_or("memory");
+            let backend = Backend::open(store);
+            let backend = backend.map_err(|wrong| Failure::Usage(vec![printable(&wrong)]))?;
+            let run = |test| run::run(test, &backend, stopwatch.as_ref());
+            let tests: Vec<_> = self.chosen(suite).map(run).collect();
+            if !tests.is_empty() {
+                runs.push(FileRun { file: &suite.file, tests });
+            }
+        }
         let mut errors: Vec<String> =
             files.unread.iter().flat_map(|unread| unread.errors.clone()).collect();
         if errors.is_empty() && runs.is_empty() {
@@ -180,7 +185,12 @@ pub(crate) fn try_bytes(data: &[u8]) {
     let quick = |test: &&data::Test| test.steps.iter().map(|step| step.times).sum::<u64>() < 1000;
     let runs = FileRun {
         file: &suite.file,
-        tests: suite.tests.iter().filter(quick).map(|test| run::run(test, None)).collect(),
+        tests: suite
+            .tests
+            .iter()
+            .filter(quick)
+            .map(|test| run::run(test, &Backend::Memory, None))
+            .collect(),
     };
     let _ = report::write(&mut std::io::sink(), Paint::Coloured, std::slice::from_ref(&runs));
     let _ = json::write(&mut std::io::sink(), std::slice::from_ref(&runs), &[]);

@@ -3,17 +3,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use tollgate::{
-    Clock, Gate, Hold, ManualClock, MemoryStore, Override, Request, Rule, Ruling, Verdict,
-};
+use tollgate::{Clock, ManualClock, Override, Request, Rule, Ruling, Verdict};
 
 use super::data::{Action, Ask, Change, End, Step, Target, Test, Until};
+use super::door::{Backend, Door, Held};
 use super::expect::{Difference, Seen};
 use super::fields::unknown;
 use super::value::Value;
 
 /// What to say of a cost that is no number of units.
 const NEGATIVE: &str = "cost must be a positive whole number";
+
+/// How long a reservation holds its units where the step does not say.
+const RESERVATION: Duration = Duration::from_secs(60);
 
 /// What came of a test.
 pub(super) struct Ran<'a> {
@@ -33,10 +35,10 @@ pub(super) struct Failed<'a> {
     pub(super) differences: Vec<Difference>,
 }
 
-/// Runs a test; `stopwatch` says how long it took.
-pub(super) fn run<'a>(test: &'a Test, stopwatch: Option<&Clock>) -> Ran<'a> {
+/// Runs a test on a backend; `stopwatch` says how long it took.
+pub(super) fn run<'a>(test: &'a Test, backend: &Backend, stopwatch: Option<&Clock>) -> Ran<'a> {
     let began = stopwatch.map(Clock::now);
-    let failures = match Stage::new(test) {
+    let failures = match Stage::new(test, backend) {
         Ok(mut stage) => stage.steps(),
         Err(message) => test
             .steps
@@ -50,10 +52,10 @@ pub(super) fn run<'a>(test: &'a Test, stopwatch: Option<&Clock>) -> Ran<'a> {
 }
 
 /// A gate under test.
-struct Stage<'a> {
+struct Stage<'a, 'b> {
     test: &'a Test,
     clock: ManualClock,
-    gate: Gate,
+    gate: Door<'b>,
     reservations: HashMap<&'a str, Reserved<'a>>,
 }
 
@@ -61,17 +63,15 @@ struct Stage<'a> {
 struct Reserved<'a> {
     ask: &'a Ask,
     /// Those that have not ended, the oldest first.
-    open: VecDeque<Hold>,
+    open: VecDeque<Held>,
     /// Whether the last one was denied.
     was_denied: bool,
 }
 
-impl<'a> Stage<'a> {
-    fn new(test: &'a Test) -> Result<Stage<'a>, String> {
+impl<'a, 'b> Stage<'a, 'b> {
+    fn new(test: &'a Test, backend: &'b Backend) -> Result<Stage<'a, 'b>, String> {
         let clock = ManualClock::at(test.start);
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        let store = store.map_err(|error| error.to_string())?;
-        let gate = Gate::on(store, (*test.policy).clone()).map_err(|error| error.to_string())?;
+        let gate = backend.door((*test.policy).clone(), &clock)?;
         Ok(Stage { test, clock, gate, reservations: HashMap::new() })
     }
 
@@ -82,10 +82,12 @@ impl<'a> Stage<'a> {
 
     fn step(&mut self, number: usize, step: &'a Step) -> Option<Failed<'a>> {
         self.clock.set(self.test.start.after(step.at));
+        let tick = self.gate.tick();
         let (message, differences) = match self.act(step) {
-            Ok(seen) => (None, step.expect.compare(&seen)),
+            _ if self.gate.was_away() => (Some("the store did not answer".to_owned()), Vec::new()),
+            Ok(seen) => (None, step.expect.compare(&seen, tick)),
             Err(error) if step.expect.names("error") => {
-                (None, step.expect.compare(&Seen::refused(&error)))
+                (None, step.expect.compare(&Seen::refused(&error), tick))
             }
             Err(error) => (Some(error), Vec::new()),
         };
@@ -120,7 +122,7 @@ impl<'a> Stage<'a> {
                 if request.units() == 0 {
                     return Err("cost is 0, must be at least 1".to_owned());
                 }
-                self.gate.refund(&request);
+                self.gate.refund(&request)?;
                 Ok(self.done(Some(ask)))
             }
             Action::Reset(target) => {
@@ -138,11 +140,11 @@ impl<'a> Stage<'a> {
             Action::Override(change) => self.change(change),
             Action::Policy(policy) => {
                 let policy = policy.as_ref().map_err(String::clone)?;
-                self.gate.replace((**policy).clone()).map_err(|error| error.to_string())?;
+                self.gate.replace((**policy).clone())?;
                 Ok(self.done(None))
             }
             Action::ResetAll => {
-                self.gate.reset_all();
+                self.gate.reset_all()?;
                 Ok(self.done(None))
             }
             Action::Check(_) | Action::Peek(_) | Action::TakeUpTo(_) | Action::Reserve { .. } => {
@@ -176,19 +178,10 @@ impl<'a> Stage<'a> {
         reserved.ask = ask;
         let gate = &self.gate;
         decided(ask, times, |request| {
-            let held = match timeout {
-                Some(timeout) => gate.reserve_for(request, timeout),
-                None => gate.reserve(request),
-            };
-            reserved.was_denied = held.is_err();
-            match held {
-                Ok(hold) => {
-                    let ruling = hold.ruling().clone();
-                    reserved.open.push_back(hold);
-                    ruling
-                }
-                Err(ruling) => ruling,
-            }
+            let (ruling, held) = gate.reserve(request, timeout.unwrap_or(RESERVATION));
+            reserved.was_denied = held.is_none();
+            reserved.open.extend(held);
+            ruling
         })
     }
 
@@ -203,24 +196,24 @@ impl<'a> Stage<'a> {
         })?;
         let ask = reserved.ask;
         match how {
-            End::Commit => hold.commit(),
-            End::Cancel => hold.cancel(),
-            End::Settle(actual) => hold.settle(actual.unwrap_or_default()),
-        }
+            End::Commit => self.gate.end(hold, None),
+            End::Cancel => self.gate.cancel(hold),
+            End::Settle(actual) => self.gate.end(hold, Some(actual.unwrap_or_default())),
+        }?;
         Ok(self.done(Some(ask)))
     }
 
     fn reset(&self, target: &Target) -> Result<Option<bool>, String> {
         Ok(match target {
-            Target::Request(ask) => Some(self.gate.reset_request(&ask.of_cost(1)) > 0),
+            Target::Request(ask) => Some(self.gate.reset_request(&ask.of_cost(1))? > 0),
             Target::Rule(rule) => {
                 self.rule(rule, |_| ())?;
-                self.gate.reset_rule(rule);
+                self.gate.reset_rule(rule)?;
                 None
             }
             Target::Key(..) | Target::RequestIn(..) => {
                 let (rule, key) = self.key(target)?;
-                Some(self.gate.reset(rule, &texts(&key)))
+                Some(self.gate.reset(rule, &texts(&key))?)
             }
         })
     }
@@ -228,27 +221,27 @@ impl<'a> Stage<'a> {
     fn block(&self, target: &Target, length: Option<Duration>) -> Result<bool, String> {
         if let Target::Request(ask) = target {
             let length = length.ok_or("for how long is not said, write for = \"15m\"")?;
-            return Ok(self.gate.block_request(&ask.of_cost(1), length) > 0);
+            return Ok(self.gate.block_request(&ask.of_cost(1), length)? > 0);
         }
         let (rule, key) = self.key(target)?;
         let own = self.rule(rule, |rule| rule.block.map(|block| block.first))?;
         let length = length.or(own).ok_or_else(|| {
             format!("for how long is not said, and rule {rule:?} has no block_for of its own")
         })?;
-        Ok(self.gate.block(rule, &texts(&key), length))
+        self.gate.block(rule, &texts(&key), length)
     }
 
     fn unblock(&self, target: &Target) -> Result<bool, String> {
         if let Target::Request(ask) = target {
-            return Ok(self.gate.unblock_request(&ask.of_cost(1)) > 0);
+            return Ok(self.gate.unblock_request(&ask.of_cost(1))? > 0);
         }
         let (rule, key) = self.key(target)?;
-        Ok(self.gate.unblock(rule, &texts(&key)))
+        self.gate.unblock(rule, &texts(&key))
     }
 
     fn change(&self, change: &Change) -> Result<Seen, String> {
         if change.remove {
-            let known = self.gate.remove_override(&change.client);
+            let known = self.gate.remove_override(&change.client)?;
             return Ok(self.done(None).with("known", Value::Flag(known)));
         }
         let mut own = Override::of(change.client.clone());
@@ -258,7 +251,7 @@ impl<'a> Stage<'a> {
             Until::At(moment) => moment,
             Until::After(length) => self.test.start.after(length),
         });
-        self.gate.set_override(own).map_err(|error| error.to_string())?;
+        self.gate.set_override(own)?;
         Ok(self.done(None))
     }
 
@@ -307,7 +300,7 @@ impl<'a> Stage<'a> {
 
     /// How the request's keys stand now that something was done.
     fn done(&self, ask: Option<&Ask>) -> Seen {
-        let stands = ask.map(|ask| self.gate.status(&ask.of_cost(1)));
+        let stands = ask.map(|ask| self.gate.peek(&ask.of_cost(1)));
         Seen::done(stands.as_ref())
     }
 }

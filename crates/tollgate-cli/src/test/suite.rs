@@ -44,10 +44,10 @@ pub(super) fn read(document: &Document, store: Option<&str>) -> Reading {
         Err(wrong) => return Reading { suite: Err(wrong), warnings: Vec::new() },
     };
     let (reader, policies) = (Reader::new(document), Policies::new(document));
-    let tests = tests(&reader, &table, &policies, store);
+    let (tests, said) = tests(&reader, &table, &policies, store);
     let wrong = reader.into_wrong();
     let suite = match wrong.is_empty() {
-        true => Ok(Suite { file: document.name.clone(), tests }),
+        true => Ok(Suite { file: document.name.clone(), store: said, tests }),
         false => Err(wrong),
     };
     Reading { suite, warnings: policies.into_warnings() }
@@ -58,7 +58,7 @@ fn tests(
     table: &DeTable<'_>,
     policies: &Policies<'_>,
     store: Option<&str>,
-) -> Vec<Test> {
+) -> (Vec<Test>, Option<String>) {
     let fields = Fields::of(reader, table, String::new(), &KEYS);
     let said = fields.get("store", values::text);
     if let Some(wrong) = store.or(said.as_deref()).and_then(unsupported) {
@@ -75,17 +75,17 @@ fn tests(
     if tests.is_empty() {
         fields.wrong("no tests, write [[test]] and under it [[test.step]]");
     }
-    tests.iter().enumerate().filter_map(|(number, value)| shared.test(number, value)).collect()
+    let tests = tests.iter().enumerate();
+    (tests.filter_map(|(number, value)| shared.test(number, value)).collect(), said)
 }
 
 /// What to say of a store, where tests cannot run on it.
 pub(super) fn unsupported(store: &str) -> Option<String> {
     match store.split(':').next().unwrap_or_default() {
         "memory" if store == "memory" => None,
-        "redis" | "rediss" => {
-            Some(format!("store {store:?} is not supported yet by this build, only \"memory\" is"))
-        }
-        _ => Some(format!("unknown store {store:?}, this build supports \"memory\"")),
+        "redis" | "rediss" | "redis+unix" => None,
+        // A URL may hold a password, and is not repeated.
+        _ => Some("unknown store, write \"memory\" or redis://host:6379".to_owned()),
     }
 }
 

@@ -29,6 +29,14 @@ impl Value {
     pub(super) fn text(text: Option<impl Into<String>>) -> Value {
         text.map_or(Value::Nothing, |text| Value::Text(text.into()))
     }
+
+    /// The same as told by a store whose shortest time is `tick`.
+    pub(super) fn in_ticks(&self, tick: Duration) -> Value {
+        let Value::Length(length) = self else { return self.clone() };
+        let ticks = length.as_nanos().div_ceil(tick.as_nanos().max(1));
+        let nanos = u64::try_from(ticks.saturating_mul(tick.as_nanos())).unwrap_or(u64::MAX);
+        Value::Length(Duration::from_nanos(nanos).max(*length))
+    }
 }
 
 impl fmt::Display for Value {
