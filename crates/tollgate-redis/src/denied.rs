@@ -92,7 +92,8 @@ impl Denials {
             return Err(places);
         }
         let here = self.clock.now();
-        let mut met = Met { now: 0, fits: false, states: Vec::new(), rules: Vec::new() };
+        let mut met =
+            Met { now: 0, fits: false, states: Vec::new(), is_scaled: false, rules: Vec::new() };
         let mut may_refuse = Vec::new();
         for charge in charges {
             let place = self.place(charge);
@@ -249,7 +250,13 @@ mod tests {
     fn empty(clock: &ManualClock, limiter: &Inner) -> Met {
         let now = clock.now().as_nanos() / 1000;
         let owed = limiter.terms.ported.price(10);
-        Met { now, fits: false, states: vec![State::Bucket { at: now, owed }], rules: Vec::new() }
+        Met {
+            now,
+            fits: false,
+            states: vec![State::Bucket { at: now, owed }],
+            is_scaled: false,
+            rules: Vec::new(),
+        }
     }
 
     #[test]

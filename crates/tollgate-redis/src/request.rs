@@ -64,6 +64,8 @@ pub(crate) struct Met {
     pub(crate) fits: bool,
     /// Each key's state before anything was taken.
     pub(crate) states: Vec<State>,
+    /// Whether one of them is kept in other numbers than those that ask.
+    pub(crate) is_scaled: bool,
     /// What the script says of each rule, if it was asked.
     pub(crate) rules: Vec<u8>,
 }
@@ -143,7 +145,8 @@ impl RedisStore {
         let met = self.connection().within(self.ask_until_answered(charges, how)).await?;
         if met.fits {
             self.denials().outdate(&places);
-        } else {
+        } else if !met.is_scaled {
+            // What is kept in other numbers comes back at their pace, not at that of those that ask.
             self.denials().learn(charges, &places, &met);
         }
         Ok(met)
@@ -161,8 +164,9 @@ impl RedisStore {
             let (now, verdict, number) = (reply.now, reply.verdict, reply.culprit());
             if let 0 | 1 = verdict {
                 let (states, rules) = reply.met(charges)?;
+                let is_scaled = !replaced.is_empty() || states.iter().any(Option::is_none);
                 if let Some(states) = self.rescaled(charges, states, now).await? {
-                    return Ok(Met { now, fits: verdict == 1, states, rules });
+                    return Ok(Met { now, fits: verdict == 1, states, is_scaled, rules });
                 }
                 continue;
             }

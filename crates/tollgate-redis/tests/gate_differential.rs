@@ -11,17 +11,29 @@ mod policies;
 #[path = "common/rulings.rs"]
 mod rulings;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use common::{store, unique, wait};
+use common::{PATIENCE, server, unique, wait};
 use policies::{Asked, Dice};
 use rulings::Said;
 use tokio::task::JoinSet;
 use tollgate::{Client, Gate, Hold, ManualClock, MemoryStore, Override, Policy, Timestamp};
-use tollgate_redis::{RedisGate, RedisHold};
+use tollgate_redis::{RedisGate, RedisHold, RedisStore};
 
 const AT_ONCE: u64 = 32;
 const STEPS: usize = 150;
+
+/// A store that asks the server each time: what it remembers of refusals, the limits that did not
+/// refuse may since have left behind.
+fn store() -> &'static RedisStore {
+    static STORE: OnceLock<RedisStore> = OnceLock::new();
+    STORE.get_or_init(|| {
+        let builder = RedisStore::builder(server().url()).deny_cache_for(Duration::ZERO);
+        let builder = builder.timeout(PATIENCE).connect_timeout(PATIENCE);
+        wait(builder.connect()).unwrap()
+    })
+}
 
 /// A policy in memory and over Redis, on one clock.
 struct Two {
