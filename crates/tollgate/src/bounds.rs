@@ -48,6 +48,9 @@ pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(60);
 /// The longest name of a rule: it travels in headers and metrics.
 pub(crate) const MAX_RULE_NAME: usize = 128;
 
+/// How many rules an answer's headers tell of: more would not fit what proxies let through.
+pub(crate) const MAX_TOLD_RULES: usize = 16;
+
 /// How many limits a rule may have: more are a sign of a mistake, and each is a charge.
 pub(crate) const MAX_LIMITS_PER_RULE: usize = 8;
 

@@ -16,6 +16,7 @@
 //! - [`check_all`] decides several limits at once, all or nothing.
 //! - [`Limiter::reserve`] takes units whose real number is known only later.
 //! - [`Limiter::acquire`] waits its turn, in async code or in a thread.
+//! - A [`HeaderStyle`] writes the RateLimit fields and Retry-After of an HTTP answer.
 //! - A [`MemoryStore`] is shared by several limiters, and can be saved and restored.
 //! - A [`ManualClock`] stands still until a test moves it.
 //!
@@ -27,6 +28,7 @@ mod bounds;
 mod charge;
 mod decision;
 mod gate;
+mod headers;
 mod key;
 mod limit;
 mod limiter;
@@ -48,6 +50,7 @@ pub use gate::{
     Explanation, Gate, Hold, NumbersSource, Reason, RequestError, RuleFigures, RuleReport, Ruling,
     TierSource, Verdict,
 };
+pub use headers::{Dialect, HeaderFields, HeaderStyle, HeaderStyleError, Verbosity};
 pub use key::{Key, KeyName, Part};
 pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
 pub use limiter::{Limiter, LimiterBuilder, Taken};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::algorithm::Taken;
-use crate::bounds::EXPIRED_PER_CALL;
+use crate::bounds::{DEFAULT_RESERVATION, EXPIRED_PER_CALL};
 use crate::decision::Decision;
 use crate::key::{Fingerprint, Key, KeyName};
 use crate::limiter::Limiter;
@@ -68,6 +68,12 @@ impl Reservation {
         self.claim.held.cost
     }
 
+    /// Holds `units` in all where that is more than it held: takes the difference now, into debt if
+    /// it is not there. For what turns out to be more while it goes on, such as a long answer.
+    pub fn raise(&mut self, units: u64) {
+        self.claim.raise(units);
+    }
+
     /// Keeps what was reserved: the estimate was right.
     pub fn commit(self) {
         self.claim.commit();
@@ -126,6 +132,29 @@ impl Claim {
         }
     }
 
+    /// Holds `units` where that is more than it held; in full and for a minute where it has timed
+    /// out.
+    pub(crate) fn raise(&mut self, units: u64) {
+        let before = self.held.cost;
+        if units <= before {
+            return;
+        }
+        let memory = &self.store.0;
+        let now = memory.now();
+        self.held.cost = units;
+        let is_held = memory.reservations.raise(self.ticket, units);
+        // Units that are given back count as taken when the first of them were: nobody gets more
+        // back of a window than is still in it.
+        if !is_held {
+            self.held.taken_at = now;
+            let until = now.after(DEFAULT_RESERVATION);
+            self.ticket = memory.reservations.add(until, self.held.clone());
+        }
+        let Held { named, fingerprint, .. } = &self.held;
+        let entry = Entry { named, fingerprint: *fingerprint, key: &self.name };
+        memory.take(&entry, now, if is_held { units - before } else { units });
+    }
+
     /// Ends it; false if it has ended, or timed out, before.
     fn end(&self) -> bool {
         self.store.0.reservations.remove(self.ticket)
@@ -180,6 +209,11 @@ impl Reservations {
         let ticket = (until, self.tickets.fetch_add(1, Ordering::Relaxed));
         self.change(|all| all.insert(ticket, held));
         ticket
+    }
+
+    /// Makes a reservation one of `units`; false if it has timed out.
+    fn raise(&self, ticket: Ticket, units: u64) -> bool {
+        self.change(|all| all.get_mut(&ticket).map(|held| held.cost = units)).is_some()
     }
 
     fn remove(&self, ticket: Ticket) -> bool {

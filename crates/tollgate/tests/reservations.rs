@@ -205,3 +205,41 @@ fn what_is_settled_too_late_is_charged_anew_though_nobody_came_by_meanwhile() {
     late.settle(3);
     assert_eq!(limiter.status("ana").used(), 3, "in the window in which it was settled");
 }
+
+#[test]
+fn raising_takes_the_difference_at_once() {
+    for (limiter, _) in each() {
+        let mut reservation = limiter.reserve("ana", 3).unwrap();
+        reservation.raise(7);
+        assert_eq!((limiter.status("ana").used(), reservation.cost()), (7, 7));
+        reservation.raise(5);
+        assert_eq!(limiter.status("ana").used(), 7, "never lowered");
+        reservation.settle(6);
+        assert_eq!(limiter.status("ana").used(), 6, "{:?}", limiter.limit());
+    }
+}
+
+#[test]
+fn raising_goes_into_debt_and_a_drop_gives_all_of_it_back() {
+    for (limiter, _) in each() {
+        let mut reservation = limiter.reserve("ana", 3).unwrap();
+        reservation.raise(40);
+        assert!(!limiter.check("ana").is_allowed());
+        drop(reservation);
+        assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
+    }
+}
+
+#[test]
+fn raising_what_has_timed_out_charges_all_of_it_anew() {
+    for (limiter, clock) in each() {
+        let mut reservation = limiter.reserve_for("ana", 3, Duration::from_millis(1)).unwrap();
+        clock.advance(Duration::from_millis(1));
+        assert!(limiter.check("ben").is_allowed(), "any call sees that it has");
+        assert!(limiter.status("ana").is_new());
+        reservation.raise(7);
+        assert_eq!(limiter.status("ana").used(), 7, "{:?}", limiter.limit());
+        reservation.commit();
+        assert_eq!(limiter.status("ana").used(), 7, "{:?}", limiter.limit());
+    }
+}

@@ -41,6 +41,8 @@ impl FixedWindow {
             remaining: self.count.saturating_sub(used),
             retry_after: if allowed { 0 } else { end - now },
             reset_after,
+            // In debt too: all of it is gone with the window.
+            next_after: reset_after,
             delay: 0,
         }
     }

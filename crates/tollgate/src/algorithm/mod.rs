@@ -88,6 +88,7 @@ impl Plan {
             remaining: 0,
             retry_after,
             reset_after: 0,
+            next_after: retry_after,
             delay: 0,
         })
     }

@@ -122,6 +122,7 @@ impl SlidingLog {
                 self.when_gone(log, gone.wrapping_add(too_many), first) - now
             },
             reset_after: if after == 0 { 0 } else { newest + self.window - now },
+            next_after: self.next_after(log, first, [after, newest, now]),
             delay: 0,
         }
     }
@@ -154,6 +155,20 @@ impl SlidingLog {
 
     pub(super) fn fresh_at(&self, log: &Log) -> u64 {
         if log.entries.is_empty() { 0 } else { log.seen() + self.window }
+    }
+
+    /// The wait until one unit more than now is there: the oldest leaves, or where there is a debt,
+    /// enough of them.
+    fn next_after(&self, log: &Log, first: usize, [after, newest, now]: [u64; 3]) -> u64 {
+        let in_view = log.total().wrapping_sub(log.total_before(first));
+        let leaving = after.saturating_sub(self.count) + 1;
+        if after == 0 {
+            0
+        } else if leaving > in_view {
+            newest + self.window - now
+        } else {
+            self.when_gone(log, log.total_before(first).wrapping_add(leaving), first) - now
+        }
     }
 
     /// The first entry that still counts at `now`: at its moment plus the window it is gone.

@@ -22,6 +22,7 @@ pub(crate) struct PlainFigures {
     pub(crate) remaining: u64,
     pub(crate) retry_after: u64,
     pub(crate) reset_after: u64,
+    pub(crate) next_after: u64,
     pub(crate) delay: u64,
 }
 
@@ -105,6 +106,14 @@ impl Figures {
         }
     }
 
+    pub(crate) fn next_after(&self) -> u64 {
+        match self {
+            Figures::Bucket(figures) => figures.next_after(),
+            Figures::Counter(figures) => figures.next_after(),
+            Figures::Plain(figures) => figures.next_after,
+        }
+    }
+
     pub(crate) fn delay(&self) -> u64 {
         match self {
             Figures::Bucket(figures) if figures.shapes => figures.delay(),
@@ -123,6 +132,7 @@ impl Figures {
             remaining: self.remaining(),
             retry_after: if self.allowed() { 0 } else { round(self.retry_after()) },
             reset_after: round(self.reset_after()),
+            next_after: round(self.next_after()),
             delay: round(self.delay()),
         })
     }
@@ -155,6 +165,13 @@ impl BucketFigures {
         self.until_paid(self.owed)
     }
 
+    /// The wait until one unit more than now is there.
+    fn next_after(&self) -> u64 {
+        let one_more = u128::from(self.remaining()) + 1;
+        let held = (one_more * u128::from(self.parts_per_unit)).min(self.room());
+        self.until_paid(self.owed.saturating_sub(self.room() - held))
+    }
+
     /// How long until time has paid back `parts`, rounded up.
     fn until_paid(&self, parts: u128) -> u64 {
         if parts == 0 {
@@ -167,9 +184,27 @@ impl BucketFigures {
 
 impl CounterFigures {
     fn remaining(&self) -> u64 {
+        self.limit.saturating_sub(self.current).saturating_sub(self.weight())
+    }
+
+    /// What the previous window still counts for.
+    fn weight(&self) -> u64 {
         let in_view = u128::from(self.previous) * u128::from(self.window - self.into);
-        let weight = u64::try_from(in_view / u128::from(self.window)).unwrap_or(u64::MAX);
-        self.limit.saturating_sub(self.current).saturating_sub(weight)
+        u64::try_from(in_view / u128::from(self.window)).unwrap_or(u64::MAX)
+    }
+
+    /// The wait until one unit more than now is there: the used part falls below what it is, or
+    /// where it is a debt, below the limit.
+    fn next_after(&self) -> u64 {
+        let used = self.current.saturating_add(self.weight());
+        if used == 0 {
+            return 0;
+        }
+        let most = used.min(self.limit) - 1;
+        self.until(match most.checked_sub(self.current) {
+            Some(most) => until_weight_is(self.previous, self.window, most),
+            None => self.window + until_weight_is(self.current, self.window, most),
+        })
     }
 
     fn retry_after(&self) -> u64 {

@@ -74,6 +74,7 @@ impl Decision {
             remaining: 0,
             retry_after: 0,
             reset_after: 0,
+            next_after: 0,
             delay: 0,
         }),
         kind: Kind::Denied,
@@ -88,6 +89,7 @@ impl Decision {
             remaining: u64::MAX,
             retry_after: 0,
             reset_after: 0,
+            next_after: 0,
             delay: 0,
         }),
         kind: Kind::Allowed,
@@ -103,6 +105,7 @@ impl Decision {
             retry_after: 1_000_000_000,
             reset_after: 1_000_000_000,
             delay: 0,
+            next_after: 0,
         }),
         kind: Kind::Denied,
     };
@@ -171,6 +174,13 @@ impl Decision {
     /// After how long the key is as good as new if nothing else arrives.
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.figures.reset_after())
+    }
+
+    /// After how long more units can be taken than now if nothing else arrives: a bucket's next
+    /// unit, the end of a fixed window, the moment a log's oldest units leave. Zero where the key
+    /// is as good as new.
+    pub fn next_after(&self) -> Duration {
+        Duration::from_nanos(self.figures.next_after())
     }
 
     /// How long to wait before going ahead: a leaky queue's turn, zero for every other algorithm.

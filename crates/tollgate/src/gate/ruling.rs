@@ -306,6 +306,11 @@ impl<'a> RuleFigures<'a> {
         self.charge.reset_after()
     }
 
+    /// After how long more units can be taken than now.
+    pub fn next_after(&self) -> Duration {
+        self.charge.next_after()
+    }
+
     /// How long to wait before going ahead.
     pub fn delay(&self) -> Duration {
         if self.is_allowed() { self.charge.decision.delay() } else { Duration::ZERO }

@@ -114,6 +114,10 @@ impl Told {
     pub(super) fn reset_after(&self) -> Duration {
         self.decision.reset_after().max(self.ruled.blocked)
     }
+
+    pub(super) fn next_after(&self) -> Duration {
+        self.decision.next_after().max(self.ruled.blocked)
+    }
 }
 
 /// The charge that decides: one that can never be, the longest wait, the smallest share left.

@@ -11,6 +11,8 @@ use crate::limit::Plan;
 pub(crate) struct Met {
     kind: Kind,
     numbers: Words,
+    /// Of figures: when more remains.
+    next: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +26,17 @@ enum Kind {
 }
 
 impl Met {
-    pub(crate) const OPEN: Met = Met { kind: Kind::State, numbers: [0; 3] };
+    pub(crate) const OPEN: Met = Met { kind: Kind::State, numbers: [0; 3], next: 0 };
 
     #[inline(always)]
     pub(super) fn state(numbers: Words) -> Met {
-        Met { kind: Kind::State, numbers }
+        Met { kind: Kind::State, numbers, next: 0 }
     }
 
     pub(super) fn figures(figures: &Figures) -> Met {
         let kind = if figures.allowed() { Kind::Allowed } else { Kind::Denied };
         let numbers = [figures.remaining(), figures.retry_after(), figures.reset_after()];
-        Met { kind, numbers }
+        Met { kind, numbers, next: figures.next_after() }
     }
 
     /// Whether `cost` is allowed in `state`, which is what was met.
@@ -67,6 +69,7 @@ impl Met {
             remaining,
             retry_after,
             reset_after,
+            next_after: self.next,
             delay,
         })
     }

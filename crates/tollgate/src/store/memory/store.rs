@@ -48,6 +48,11 @@ impl MemoryStore {
         Limiter::on(self.clone(), name, &limit)
     }
 
+    /// What it reads the time from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.settings.clock
+    }
+
     /// How many keys it holds. Some may be as good as new and not reclaimed yet.
     pub fn len(&self) -> usize {
         self.0.len()

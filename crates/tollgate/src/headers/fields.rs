@@ -1,0 +1,158 @@
+//! The text of the fields, in one small buffer.
+
+use std::fmt;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+pub(super) const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// The largest integer of a structured field.
+const MOST: u64 = 999_999_999_999_999;
+
+/// The bytes held without an allocation: two rules with names of some length.
+const INLINE: usize = 192;
+
+/// The most fields an answer has: those of draft 6, and Retry-After.
+const FIELDS: usize = 5;
+
+/// A field that tells of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Policy,
+    RateLimit,
+    Limit,
+    Remaining,
+    Reset,
+    XLimit,
+    XRemaining,
+    XReset,
+    RetryAfter,
+}
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Field::Policy => "ratelimit-policy",
+            Field::RateLimit => "ratelimit",
+            Field::Limit => "ratelimit-limit",
+            Field::Remaining => "ratelimit-remaining",
+            Field::Reset => "ratelimit-reset",
+            Field::XLimit => "x-ratelimit-limit",
+            Field::XRemaining => "x-ratelimit-remaining",
+            Field::XReset => "x-ratelimit-reset",
+            Field::RetryAfter => "retry-after",
+        }
+    }
+}
+
+/// Header fields, each a name in lower case and a value of printable ASCII.
+#[derive(Clone)]
+pub struct HeaderFields {
+    text: SmallVec<[u8; INLINE]>,
+    /// Each field, and where its value ends; the first begins at zero.
+    ends: [(Field, u16); FIELDS],
+    count: u8,
+}
+
+impl HeaderFields {
+    /// None.
+    pub fn new() -> HeaderFields {
+        let ends = [(Field::RetryAfter, 0); FIELDS];
+        HeaderFields { text: SmallVec::new(), ends, count: 0 }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Each field's name and value.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let mut begin = 0;
+        self.ends[..usize::from(self.count)].iter().map(move |(field, end)| {
+            let value = &self.text[begin..usize::from(*end)];
+            begin = usize::from(*end);
+            (field.name(), std::str::from_utf8(value).unwrap_or_default())
+        })
+    }
+
+    /// The value of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    /// A name as a string of a structured field: what it cannot carry becomes a question mark.
+    pub(super) fn quoted(&mut self, name: &str) {
+        self.text.push(b'"');
+        if name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+            self.text(name);
+        } else {
+            for character in name.chars() {
+                match character {
+                    '"' | '\\' => self.text.extend_from_slice(&[b'\\', character as u8]),
+                    ' '..='~' => self.text.push(character as u8),
+                    _ => self.text.push(b'?'),
+                }
+            }
+        }
+        self.text.push(b'"');
+    }
+
+    /// `name` and a number, cut to the largest that a structured field can carry.
+    pub(super) fn parameter(&mut self, name: &str, value: u64) {
+        self.text(name);
+        let mut digits = [0_u8; 15];
+        let (mut left, mut begin) = (value.min(MOST), digits.len());
+        loop {
+            begin -= 1;
+            digits[begin] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        self.text.extend_from_slice(&digits[begin..]);
+    }
+
+    /// A field that is a number.
+    pub(super) fn number(&mut self, field: Field, value: u64) {
+        self.parameter("", value);
+        self.end(field);
+    }
+
+    /// What was written since the last end is the value of `field`; no field where that is nothing.
+    pub(super) fn end(&mut self, field: Field) {
+        let begin = self.count.checked_sub(1).map_or(0, |last| self.ends[usize::from(last)].1);
+        let Ok(end) = u16::try_from(self.text.len()) else {
+            // Rules and their names are bounded: this cannot be, and were it so, nothing is told.
+            self.text.truncate(usize::from(begin));
+            return;
+        };
+        if end > begin && usize::from(self.count) < FIELDS {
+            self.ends[usize::from(self.count)] = (field, end);
+            self.count += 1;
+        }
+    }
+}
+
+impl Default for HeaderFields {
+    fn default() -> HeaderFields {
+        HeaderFields::new()
+    }
+}
+
+impl fmt::Debug for HeaderFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Whole seconds, rounded up.
+pub(super) fn seconds(wait: Duration) -> u64 {
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))
+}

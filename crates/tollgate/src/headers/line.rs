@@ -1,0 +1,122 @@
+//! One limit as the dialects tell it.
+
+use std::time::Duration;
+
+use super::fields::{Field, HeaderFields, NANOS_PER_SEC, seconds};
+use crate::bounds::MAX_TOLD_RULES;
+use crate::decision::Decision;
+use crate::gate::RuleFigures;
+use crate::limit::Limit;
+
+/// What is told of one limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) name: &'a str,
+    limit: u64,
+    remaining: u64,
+    pub(super) next_after: Duration,
+    /// Nothing where a key is only blocked.
+    policy: Option<Policy>,
+}
+
+/// How much in how many seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    quota: u64,
+    window: u64,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of_rule(figures: &RuleFigures<'a>) -> Line<'a> {
+        let policy = figures.numbers().map(Policy::of);
+        Line {
+            name: figures.rule(),
+            // A rule without a limit is told of where its key is blocked.
+            limit: if policy.is_some() { figures.limit() } else { 0 },
+            remaining: figures.remaining(),
+            next_after: figures.next_after(),
+            policy,
+        }
+    }
+
+    pub(super) fn of_decision(name: &'a str, limit: &Limit, decision: &Decision) -> Line<'a> {
+        Line {
+            name,
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            next_after: decision.next_after(),
+            policy: Some(Policy::of(limit)),
+        }
+    }
+}
+
+impl Policy {
+    /// What a new key admits, and how long time takes to bring that back; where that is less than
+    /// a second, what a second brings. So `r` is never above `q`, and `q` in `w` never above the
+    /// true rate.
+    pub(super) fn of(limit: &Limit) -> Policy {
+        let (count, capacity) = (u128::from(limit.count()), limit.capacity());
+        let period = limit.period().as_nanos();
+        let refill = (u128::from(capacity) * period).div_ceil(count.max(1));
+        if refill >= u128::from(NANOS_PER_SEC) {
+            let window = refill.div_ceil(u128::from(NANOS_PER_SEC));
+            return Policy { quota: capacity, window: u64::try_from(window).unwrap_or(u64::MAX) };
+        }
+        let a_second = count * u128::from(NANOS_PER_SEC) / period.max(1);
+        Policy { quota: u64::try_from(a_second).unwrap_or(u64::MAX), window: 1 }
+    }
+}
+
+/// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=42;t=17`, of each.
+pub(super) fn draft_11(fields: &mut HeaderFields, lines: &[Line<'_>]) {
+    let lines = &lines[..lines.len().min(MAX_TOLD_RULES)];
+    let policies = lines.iter().filter_map(|line| Some((line.name, line.policy?)));
+    for (position, (name, Policy { quota, window })) in policies.enumerate() {
+        fields.text(if position > 0 { ", " } else { "" });
+        fields.quoted(name);
+        fields.parameter(";q=", quota);
+        fields.parameter(";w=", window);
+    }
+    fields.end(Field::Policy);
+    for (position, line) in lines.iter().enumerate() {
+        fields.text(if position > 0 { ", " } else { "" });
+        fields.quoted(line.name);
+        fields.parameter(";r=", line.remaining);
+        if !line.next_after.is_zero() {
+            fields.parameter(";t=", seconds(line.next_after));
+        }
+    }
+    fields.end(Field::RateLimit);
+}
+
+/// `RateLimit: limit=100, remaining=42, reset=17` and `RateLimit-Policy: 100;w=60`.
+pub(super) fn draft_07(fields: &mut HeaderFields, line: &Line<'_>) {
+    old_policy(fields, line);
+    fields.parameter("limit=", line.limit);
+    fields.parameter(", remaining=", line.remaining);
+    fields.parameter(", reset=", seconds(line.next_after));
+    fields.end(Field::RateLimit);
+}
+
+/// `RateLimit-Limit: 100`, `RateLimit-Remaining: 42`, `RateLimit-Reset: 17` and the policy.
+pub(super) fn draft_06(fields: &mut HeaderFields, line: &Line<'_>) {
+    old_policy(fields, line);
+    fields.number(Field::Limit, line.limit);
+    fields.number(Field::Remaining, line.remaining);
+    fields.number(Field::Reset, seconds(line.next_after));
+}
+
+fn old_policy(fields: &mut HeaderFields, line: &Line<'_>) {
+    if let Some(Policy { quota, window }) = line.policy {
+        fields.parameter("", quota);
+        fields.parameter(";w=", window);
+        fields.end(Field::Policy);
+    }
+}
+
+/// `X-RateLimit-Limit: 100`, `X-RateLimit-Remaining: 42` and `X-RateLimit-Reset`.
+pub(super) fn x(fields: &mut HeaderFields, line: &Line<'_>, reset: u64) {
+    fields.number(Field::XLimit, line.limit);
+    fields.number(Field::XRemaining, line.remaining);
+    fields.number(Field::XReset, reset);
+}
