@@ -1,0 +1,169 @@
+//! The client's address: the peer's, or what proxies that are trusted say it is.
+
+mod forwarded;
+mod peer;
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use http::{Extensions, HeaderMap};
+use ipnet::IpNet;
+
+use crate::error::LayerError;
+use crate::head::Head;
+use forwarded::Hops;
+pub use peer::PeerAddr;
+
+/// A network of one customer: what providers hand out at the least.
+const DEFAULT_PREFIX: u8 = 64;
+
+/// Whose address counts as the client's.
+///
+/// Without trusted proxies it is the peer's, whatever headers say. With them, it is the rightmost
+/// address of one header that is not theirs: each proxy adds the address it was called from, so
+/// that everything to the left of the first one that is not trusted may be made up.
+///
+/// ```
+/// use tollgate_tower::ClientIp;
+///
+/// let direct = ClientIp::peer();
+/// let behind_a_proxy = ClientIp::x_forwarded_for(["10.0.0.0/8", "2001:db8::/32"])?;
+/// # Ok::<(), tollgate_tower::LayerError>(())
+/// ```
+///
+/// An IPv4 address in IPv6 clothes is the IPv4 address. IPv6 addresses are cut to their first 64
+/// bits, since whoever has one of those has all of them; [`ipv6_prefix`](Self::ipv6_prefix)
+/// changes that.
+#[derive(Clone)]
+pub struct ClientIp {
+    trusted: Box<[IpNet]>,
+    believed: Believed,
+    ipv6_prefix: u8,
+    peer: Option<PeerFn>,
+}
+
+type PeerFn = Arc<dyn Fn(&Extensions) -> Option<SocketAddr> + Send + Sync>;
+
+/// Which header trusted proxies write to. Only one is believed: a proxy that sets one of them
+/// passes the other through as the client sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Believed {
+    None,
+    XForwardedFor,
+    Forwarded,
+}
+
+impl ClientIp {
+    /// The address of the peer: for servers that clients reach directly.
+    pub fn peer() -> ClientIp {
+        ClientIp {
+            trusted: Box::default(),
+            believed: Believed::None,
+            ipv6_prefix: DEFAULT_PREFIX,
+            peer: None,
+        }
+    }
+
+    /// The rightmost address of `X-Forwarded-For` that is not in one of the trusted networks.
+    ///
+    /// # Errors
+    /// Where a network is none.
+    pub fn x_forwarded_for<N: AsRef<str>>(
+        trusted: impl IntoIterator<Item = N>,
+    ) -> Result<ClientIp, LayerError> {
+        Ok(ClientIp {
+            trusted: networks(trusted)?,
+            believed: Believed::XForwardedFor,
+            ..ClientIp::peer()
+        })
+    }
+
+    /// The rightmost address of `Forwarded` (RFC 7239) that is not in one of the trusted networks.
+    ///
+    /// # Errors
+    /// Where a network is none.
+    pub fn forwarded<N: AsRef<str>>(
+        trusted: impl IntoIterator<Item = N>,
+    ) -> Result<ClientIp, LayerError> {
+        Ok(ClientIp {
+            trusted: networks(trusted)?,
+            believed: Believed::Forwarded,
+            ..ClientIp::peer()
+        })
+    }
+
+    /// How many bits of an IPv6 address count; 64 if not said, and 128 at most.
+    #[must_use]
+    pub fn ipv6_prefix(mut self, bits: u8) -> ClientIp {
+        self.ipv6_prefix = bits.min(128);
+        self
+    }
+
+    /// Where the peer's address is found, for servers that put it elsewhere than
+    /// [`PeerAddr`], axum's `ConnectInfo` and tonic's `TcpConnectInfo` do.
+    #[must_use]
+    pub fn peer_from(
+        mut self,
+        peer: impl Fn(&Extensions) -> Option<SocketAddr> + Send + Sync + 'static,
+    ) -> ClientIp {
+        self.peer = Some(Arc::new(peer));
+        self
+    }
+
+    /// The client's address; `None` where the peer's is not known.
+    pub(crate) fn of_head(&self, head: Head<'_>) -> Option<IpAddr> {
+        let peer = match &self.peer {
+            Some(peer) => peer(head.extensions()),
+            None => peer::address(head.extensions()),
+        };
+        Some(self.of(peer?.ip(), head.headers()))
+    }
+
+    /// The client's address, of a request that came from `peer` with these headers.
+    pub fn of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut hop = peer.to_canonical();
+        if self.believed != Believed::None && self.trusts(hop) {
+            for named in Hops::new(self.believed, headers) {
+                // What cannot be understood was not written by a proxy that does its work: the
+                // last one that can be trusted stands for whoever is behind it.
+                let Some(named) = named else { break };
+                hop = named.to_canonical();
+                if !self.trusts(hop) {
+                    break;
+                }
+            }
+        }
+        self.cut(hop)
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(&address))
+    }
+
+    fn cut(&self, address: IpAddr) -> IpAddr {
+        let IpAddr::V6(address) = address else {
+            return address;
+        };
+        let kept = u128::MAX.checked_shl(128 - u32::from(self.ipv6_prefix)).unwrap_or(0);
+        IpAddr::V6(Ipv6Addr::from(u128::from(address) & kept))
+    }
+}
+
+impl std::fmt::Debug for ClientIp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientIp")
+            .field("trusted", &self.trusted)
+            .field("believed", &self.believed)
+            .field("ipv6_prefix", &self.ipv6_prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+fn networks<N: AsRef<str>>(texts: impl IntoIterator<Item = N>) -> Result<Box<[IpNet]>, LayerError> {
+    texts.into_iter().map(|text| network(text.as_ref())).collect()
+}
+
+fn network(text: &str) -> Result<IpNet, LayerError> {
+    let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+    text.parse().or(address).map_err(|_| LayerError::Network(text.to_owned()))
+}

@@ -1,0 +1,166 @@
+//! The future of an answer.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tollgate::HeaderFields;
+use tower_service::Service;
+
+use crate::body::GateBody;
+use crate::fields;
+use crate::head::Head;
+use crate::refuse::{self, Refused};
+use crate::service::admit;
+use crate::settings::{Pass, Settings};
+use crate::tab::Tab;
+use crate::wait::Wait;
+
+pin_project! {
+    /// The answer to a request, once it comes. Dropped before that, it settles what it holds and
+    /// leaves the queue it waits in.
+    #[must_use = "a future does nothing unless it is polled"]
+    pub struct GateFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        state: State<S, B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProject]
+    enum State<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        Served {
+            #[pin]
+            future: S::Future,
+            fields: HeaderFields,
+            tab: Option<Box<Tab>>,
+        },
+        Refused { response: Option<Response<Bytes>> },
+        Waiting { waiting: Option<Box<Waiting<S, B>>> },
+    }
+}
+
+/// A request that waits, and the service it waits for.
+struct Waiting<S, B> {
+    wait: Wait,
+    request: Request<B>,
+    inner: S,
+    settings: Arc<Settings>,
+}
+
+impl<S, B> GateFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    #[inline]
+    pub(crate) fn passing(future: S::Future, pass: Pass) -> GateFuture<S, B> {
+        GateFuture { state: State::Served { future, fields: pass.fields, tab: pass.tab } }
+    }
+
+    pub(crate) fn refused(response: Response<Bytes>) -> GateFuture<S, B> {
+        GateFuture { state: State::Refused { response: Some(response) } }
+    }
+
+    pub(crate) fn waiting(
+        wait: Wait,
+        request: Request<B>,
+        inner: S,
+        settings: Arc<Settings>,
+    ) -> GateFuture<S, B> {
+        let waiting = Some(Box::new(Waiting { wait, request, inner, settings }));
+        GateFuture { state: State::Waiting { waiting } }
+    }
+}
+
+impl<S, B, R> Future for GateFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    B: Body,
+    R: Body<Data = Bytes>,
+{
+    type Output = Result<Response<GateBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProject::Served { future, fields, tab } => {
+                    let answer = ready!(future.poll(context));
+                    return Poll::Ready(served(answer, fields, tab.take()));
+                }
+                StateProject::Refused { response } => {
+                    // A future that is done and polled again never is: as all do, it stays pending.
+                    let Some(response) = response.take() else { return Poll::Pending };
+                    return Poll::Ready(Ok(response.map(GateBody::own)));
+                }
+                StateProject::Waiting { waiting } => {
+                    let Some(open) = waiting else { return Poll::Pending };
+                    let decided = ready!(open.wait.as_mut().poll(context));
+                    let Some(waited) = waiting.take() else { return Poll::Pending };
+                    let Waiting { request, mut inner, settings, .. } = *waited;
+                    match decided {
+                        Ok(pass) => {
+                            let (request, pass) = admit(request, pass);
+                            GateFuture::passing(inner.call(request), pass).state
+                        }
+                        Err(refusal) => {
+                            let head = Head::of(&request);
+                            let response = refuse::respond(&settings, &refusal, head);
+                            State::Refused { response: Some(response) }
+                        }
+                    }
+                }
+            };
+            state.set(next);
+        }
+    }
+}
+
+/// The service's answer, with what the client is told, and settled.
+fn served<R, E>(
+    answer: Result<Response<R>, E>,
+    fields: &HeaderFields,
+    tab: Option<Box<Tab>>,
+) -> Result<Response<GateBody<R>>, E> {
+    let response = match answer {
+        Ok(response) => response,
+        Err(error) => {
+            if let Some(tab) = tab {
+                tab.failed();
+            }
+            return Err(error);
+        }
+    };
+    let (mut parts, body) = response.into_parts();
+    let meter = tab.and_then(|tab| tab.answered(&parts));
+    // Of a request that a layer beneath has refused, that layer tells.
+    if !fields.is_empty() && parts.extensions.get::<Refused>().is_none() {
+        fields::add(&mut parts.headers, fields);
+    }
+    Ok(Response::from_parts(parts, GateBody::served(body, meter)))
+}
+
+impl<S, B> fmt::Debug for GateFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::Served { .. } => "GateFuture(served)",
+            State::Refused { .. } => "GateFuture(refused)",
+            State::Waiting { .. } => "GateFuture(waiting)",
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! The values of attributes, allocated only where a closure has done so.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// The value of an attribute.
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'r> {
+    Borrowed(&'r str),
+    Address(AddressText),
+    Owned(String),
+}
+
+impl<'r> Value<'r> {
+    pub(crate) fn ip(address: IpAddr) -> Value<'r> {
+        Value::Address(AddressText::new(address))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Value::Borrowed(text) => text,
+            Value::Address(text) => text.as_str(),
+            Value::Owned(text) => text,
+        }
+    }
+
+    /// A value that outlives the request.
+    pub(crate) fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Borrowed(text) => Value::Owned(text.to_owned()),
+            Value::Address(text) => Value::Address(text),
+            Value::Owned(text) => Value::Owned(text),
+        }
+    }
+}
+
+impl<'r> From<Cow<'r, str>> for Value<'r> {
+    fn from(text: Cow<'r, str>) -> Value<'r> {
+        match text {
+            Cow::Borrowed(text) => Value::Borrowed(text),
+            Cow::Owned(text) => Value::Owned(text),
+        }
+    }
+}
+
+/// The longest text of an address, which is one of IPv6.
+const LONGEST: usize = 39;
+
+/// An address as text, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressText {
+    text: [u8; LONGEST],
+    length: u8,
+}
+
+impl AddressText {
+    fn new(address: IpAddr) -> AddressText {
+        let mut text = AddressText { text: [0; LONGEST], length: 0 };
+        match address {
+            IpAddr::V4(address) => text.write_v4(address),
+            // Every address fits: the longest was measured by the test below.
+            IpAddr::V6(address) => write!(text, "{address}").unwrap_or_default(),
+        }
+        text
+    }
+
+    /// By hand, since the standard library's way takes longer than the whole check.
+    fn write_v4(&mut self, address: Ipv4Addr) {
+        for (position, octet) in address.octets().into_iter().enumerate() {
+            if position > 0 {
+                self.push(b'.');
+            }
+            if octet >= 100 {
+                self.push(b'0' + octet / 100);
+            }
+            if octet >= 10 {
+                self.push(b'0' + octet / 10 % 10);
+            }
+            self.push(b'0' + octet % 10);
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.text.get_mut(usize::from(self.length)) {
+            *place = byte;
+            self.length += 1;
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl Write for AddressText {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        text.bytes().for_each(|byte| self.push(byte));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_reads_as_the_standard_library_writes_it(address: IpAddr) {
+            // An address of IPv4 in IPv6 clothes is longer, and is undressed before.
+            let address = address.to_canonical();
+            let text = Value::ip(address);
+            prop_assert_eq!(text.as_str(), address.to_string());
+        }
+    }
+
+    #[test]
+    fn the_longest_address_fits() {
+        let longest = IpAddr::from([0xffff_u16; 8]);
+        assert_eq!(Value::ip(longest).as_str(), longest.to_string());
+        assert_eq!(Value::ip([255, 255, 255, 255].into()).as_str(), "255.255.255.255");
+    }
+}
