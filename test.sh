@@ -81,11 +81,14 @@ cargo test --workspace --all-features
 
 step "tests of the library without its features"
 cargo test -p tollgate --no-default-features
+cargo check -p tollgate-tower --no-default-features
 
-for example in crates/tollgate/examples/*.rs; do
-    name="$(basename "$example" .rs)"
-    step "example $name"
-    cargo run --quiet -p tollgate --all-features --example "$name"
+for package in tollgate tollgate-tower; do
+    for example in "crates/$package"/examples/*.rs; do
+        name="$(basename "$example" .rs)"
+        step "example $name of $package"
+        cargo run --quiet -p "$package" --all-features --example "$name"
+    done
 done
 
 step "loom models"

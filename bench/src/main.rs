@@ -5,6 +5,7 @@ mod counting;
 mod gate;
 mod goals;
 mod measure;
+mod middleware;
 mod parts;
 mod peers;
 mod redis;
@@ -60,6 +61,11 @@ enum Part {
     Gate,
     /// Only Redis: our script beside a plain one on a server of its own, and a flood.
     Redis,
+    /// Only the layer for tower services: beside the same by hand and beside tower_governor.
+    Middleware,
+    /// Runs one row of `middleware` so often, for an instruction count.
+    #[command(hide = true)]
+    MiddlewareOf { row: usize, requests: usize },
     /// Prints what a limiter's keys occupy in this process.
     #[command(hide = true)]
     BytesOf { who: peers::Who, keys: usize },
@@ -72,6 +78,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
+        Some(Part::Middleware) => middleware::run(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::MiddlewareOf { row, requests }) => middleware::one(row, requests),
         Some(Part::BytesOf { who, keys }) => bytes::print(who, keys),
         None => return compare(&arguments),
     }

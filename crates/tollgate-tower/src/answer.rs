@@ -1,5 +1,6 @@
 //! The decision on a request, as handlers and others see it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{Decision, Limiter, Ruling};
@@ -20,33 +21,35 @@ use crate::door::Decided;
 /// # handler(http::Request::default());
 /// ```
 #[derive(Clone)]
-pub struct Answer {
+pub struct Answer(Arc<Inner>);
+
+struct Inner {
     decided: Decided,
     limiter: Option<Limiter>,
 }
 
 impl Answer {
     pub(crate) fn new(decided: Decided, limiter: Option<Limiter>) -> Answer {
-        Answer { decided, limiter }
+        Answer(Arc::new(Inner { decided, limiter }))
     }
 
     /// Whether the limits allow the request. A handler may see one that they do not, where the
     /// layer only watches.
     pub fn is_allowed(&self) -> bool {
-        self.decided.is_allowed()
+        self.0.decided.is_allowed()
     }
 
     /// The name of the rule, list or limiter that decided.
     pub fn rule(&self) -> Option<&str> {
-        match &self.decided {
+        match &self.0.decided {
             Decided::Ruling(ruling) => ruling.rule(),
-            Decided::Decision(_) => self.limiter.as_ref().map(Limiter::name),
+            Decided::Decision(_) => self.0.limiter.as_ref().map(Limiter::name),
         }
     }
 
     /// The most that a new key admits at one instant; `u64::MAX` where nothing limits.
     pub fn limit(&self) -> u64 {
-        match &self.decided {
+        match &self.0.decided {
             Decided::Ruling(ruling) => ruling.limit(),
             Decided::Decision(decision) => decision.limit(),
         }
@@ -54,7 +57,7 @@ impl Answer {
 
     /// How many units could be taken at that very instant; `u64::MAX` where nothing limits.
     pub fn remaining(&self) -> u64 {
-        match &self.decided {
+        match &self.0.decided {
             Decided::Ruling(ruling) => ruling.remaining(),
             Decided::Decision(decision) => decision.remaining(),
         }
@@ -63,17 +66,17 @@ impl Answer {
     /// After how long the same request is allowed: zero where it was, `None` where it never will
     /// be.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.decided.retry_after()
+        self.0.decided.retry_after()
     }
 
     /// How long a leaky queue made the request wait.
     pub fn delay(&self) -> Duration {
-        self.decided.delay()
+        self.0.decided.delay()
     }
 
     /// The ruling, where a gate decided.
     pub fn ruling(&self) -> Option<&Ruling> {
-        match &self.decided {
+        match &self.0.decided {
             Decided::Ruling(ruling) => Some(ruling),
             Decided::Decision(_) => None,
         }
@@ -81,7 +84,7 @@ impl Answer {
 
     /// The decision, where a limiter decided.
     pub fn decision(&self) -> Option<&Decision> {
-        match &self.decided {
+        match &self.0.decided {
             Decided::Ruling(_) => None,
             Decided::Decision(decision) => Some(decision),
         }
@@ -92,7 +95,7 @@ impl Answer {
         if self.is_allowed() {
             return Vec::new();
         }
-        let Decided::Ruling(ruling) = &self.decided else {
+        let Decided::Ruling(ruling) = &self.0.decided else {
             return self.rule().into_iter().collect();
         };
         let denying = ruling.rules().filter(|of| !of.is_shadow() && !of.is_allowed());

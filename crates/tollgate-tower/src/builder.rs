@@ -192,7 +192,7 @@ impl GateLayerBuilder {
         self
     }
 
-    /// Does not put the [`Answer`] into the request's extensions, which saves an allocation or two.
+    /// Does not put the [`Answer`] into the request's extensions, which saves two allocations or three.
     pub fn without_extension(mut self) -> GateLayerBuilder {
         self.settings.extension = false;
         self

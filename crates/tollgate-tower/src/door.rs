@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
 use tollgate::{
-    Decision, Gate, HeaderFields, HeaderStyle, Hold, Limiter, Outcome, Reason, Request,
+    Decision, Gate, HeaderFields, HeaderStyle, Hold, Key, Limiter, Outcome, Part, Reason, Request,
     RequestError, Reservation, Ruling,
 };
 
@@ -68,13 +67,35 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The key of a limiter: every value, an empty one where there is none.
-    pub(crate) fn key(&self) -> SmallVec<[&'a str; 4]> {
-        self.values.iter().map(|value| value.as_ref().map_or("", Value::as_str)).collect()
+    /// The key of a limiter.
+    pub(crate) fn key(&self) -> ValuesKey<'a> {
+        ValuesKey(self.values)
     }
 
     pub(crate) fn units(&self) -> u64 {
         self.cost.unwrap_or(1)
+    }
+}
+
+/// The key of a limiter: every value, an empty one where there is none. The same key as a slice of
+/// the texts.
+#[derive(Clone, Copy)]
+pub(crate) struct ValuesKey<'a>(&'a [Option<Value<'a>>]);
+
+impl Key for ValuesKey<'_> {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        for value in self.0 {
+            part(Part::Bytes(value.as_ref().map_or(&[], Value::as_bytes)));
+        }
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        match self.0 {
+            [Some(only)] => Some(only.as_bytes()),
+            _ => None,
+        }
     }
 }
 
@@ -88,12 +109,12 @@ pub(crate) enum Decided {
 
 impl Door {
     /// Decides, and takes what the request costs if it is allowed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check(&self, asked: &Asked<'_>) -> Decided {
         match &self.0 {
             Behind::Gate(gate) => Decided::Ruling(gate.check(&asked.request())),
             Behind::Limiter(limiter) => {
-                Decided::Decision(limiter.check_n(&asked.key()[..], asked.units()))
+                Decided::Decision(limiter.check_n(asked.key(), asked.units()))
             }
         }
     }
@@ -103,7 +124,7 @@ impl Door {
         match &self.0 {
             Behind::Gate(gate) => Decided::Ruling(gate.peek(&asked.request())),
             Behind::Limiter(limiter) => {
-                Decided::Decision(limiter.peek_n(&asked.key()[..], asked.units()))
+                Decided::Decision(limiter.peek_n(asked.key(), asked.units()))
             }
         }
     }
@@ -117,7 +138,7 @@ impl Door {
                 hold.map(Held::Hold).map_err(Decided::Ruling)
             }
             Behind::Limiter(limiter) => {
-                let held = limiter.reserve_for(&asked.key()[..], asked.units(), HOLD);
+                let held = limiter.reserve_for(asked.key(), asked.units(), HOLD);
                 held.map(Held::Reservation).map_err(Decided::Decision)
             }
         }

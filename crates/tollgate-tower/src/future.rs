@@ -44,7 +44,7 @@ pin_project! {
         Served {
             #[pin]
             future: S::Future,
-            fields: HeaderFields,
+            fields: Option<Box<HeaderFields>>,
             tab: Option<Box<Tab>>,
         },
         Refused { response: Option<Response<Bytes>> },
@@ -98,7 +98,7 @@ where
             let next = match state.as_mut().project() {
                 StateProject::Served { future, fields, tab } => {
                     let answer = ready!(future.poll(context));
-                    return Poll::Ready(served(answer, fields, tab.take()));
+                    return Poll::Ready(served(answer, fields.as_deref(), tab.take()));
                 }
                 StateProject::Refused { response } => {
                     // A future that is done and polled again never is: as all do, it stays pending.
@@ -109,10 +109,10 @@ where
                     let Some(open) = waiting else { return Poll::Pending };
                     let decided = ready!(open.wait.as_mut().poll(context));
                     let Some(waited) = waiting.take() else { return Poll::Pending };
-                    let Waiting { request, mut inner, settings, .. } = *waited;
+                    let Waiting { mut request, mut inner, settings, .. } = *waited;
                     match decided {
-                        Ok(pass) => {
-                            let (request, pass) = admit(request, pass);
+                        Ok(mut pass) => {
+                            admit(&mut request, &mut pass);
                             GateFuture::passing(inner.call(request), pass).state
                         }
                         Err(refusal) => {
@@ -131,7 +131,7 @@ where
 /// The service's answer, with what the client is told, and settled.
 fn served<R, E>(
     answer: Result<Response<R>, E>,
-    fields: &HeaderFields,
+    fields: Option<&HeaderFields>,
     tab: Option<Box<Tab>>,
 ) -> Result<Response<GateBody<R>>, E> {
     let response = match answer {
@@ -143,10 +143,13 @@ fn served<R, E>(
             return Err(error);
         }
     };
+    if tab.is_none() && fields.is_none() {
+        return Ok(response.map(|body| GateBody::served(body, None)));
+    }
     let (mut parts, body) = response.into_parts();
     let meter = tab.and_then(|tab| tab.answered(&parts));
     // Of a request that a layer beneath has refused, that layer tells.
-    if !fields.is_empty() && parts.extensions.get::<Refused>().is_none() {
+    if let Some(fields) = fields.filter(|_| parts.extensions.get::<Refused>().is_none()) {
         fields::add(&mut parts.headers, fields);
     }
     Ok(Response::from_parts(parts, GateBody::served(body, meter)))

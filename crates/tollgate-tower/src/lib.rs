@@ -57,3 +57,7 @@ pub use layer::GateLayer;
 pub use refuse::{Refusal, Why};
 pub use service::GateService;
 pub use settle::{AnswerHead, Bill, Settle, Usage};
+
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../../docs/middleware.md")]
+struct Guide;

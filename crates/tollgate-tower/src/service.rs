@@ -49,7 +49,7 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> GateFuture<S, B> {
+    fn call(&mut self, mut request: Request<B>) -> GateFuture<S, B> {
         let head = Head::of(&request);
         if self.settings.skips(&head) {
             return GateFuture::passing(self.inner.call(request), Pass::free());
@@ -61,8 +61,8 @@ where
             };
         }
         match self.settings.decide(&head) {
-            Ok(pass) if pass.delay.is_zero() => {
-                let (request, pass) = admit(request, pass);
+            Ok(mut pass) if pass.delay.is_zero() => {
+                admit(&mut request, &mut pass);
                 GateFuture::passing(self.inner.call(request), pass)
             }
             Ok(pass) => self.wait(request, wait::turn(pass)),
@@ -92,12 +92,11 @@ impl<S> GateService<S> {
 
 /// Tells the request what was decided.
 #[inline]
-pub(crate) fn admit<B>(mut request: Request<B>, mut pass: Pass) -> (Request<B>, Pass) {
+pub(crate) fn admit<B>(request: &mut Request<B>, pass: &mut Pass) {
     if let Some(answer) = pass.answer.take() {
         request.extensions_mut().insert(answer);
     }
     if let Some(usage) = pass.usage.take() {
         request.extensions_mut().insert(usage);
     }
-    (request, pass)
 }

@@ -61,7 +61,8 @@ pub(crate) struct Patience {
 
 /// A request that goes ahead: what is told of it, and what is held for it.
 pub(crate) struct Pass {
-    pub(crate) fields: HeaderFields,
+    /// Boxed, so that what tells nothing is small.
+    pub(crate) fields: Option<Box<HeaderFields>>,
     pub(crate) tab: Option<Box<Tab>>,
     pub(crate) answer: Option<Answer>,
     pub(crate) usage: Option<Usage>,
@@ -72,13 +73,7 @@ pub(crate) struct Pass {
 impl Pass {
     /// Nothing is told, and nothing is held.
     pub(crate) fn free() -> Pass {
-        Pass {
-            fields: HeaderFields::new(),
-            tab: None,
-            answer: None,
-            usage: None,
-            delay: Duration::ZERO,
-        }
+        Pass { fields: None, tab: None, answer: None, usage: None, delay: Duration::ZERO }
     }
 }
 
@@ -88,6 +83,7 @@ impl Settings {
     }
 
     /// Whether every request has to be waited for before it is decided.
+    #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.attributes.iter().any(|attribute| attribute.source.is_async())
             || (self.wait.is_some() && !self.shadow)
@@ -102,28 +98,25 @@ impl Settings {
     pub(crate) fn values<'r>(&self, head: &Head<'r>) -> Result<Values<'r>, Box<Refusal>> {
         let mut values = Values::new();
         for attribute in &self.attributes {
-            let value = match attribute.source.is_async() {
-                true => None,
-                false => self.or_missing(attribute, attribute.source.read(head))?,
-            };
-            values.push(value);
+            values.push(match attribute.source.read(head) {
+                None if !attribute.source.is_async() => self.missing(attribute)?,
+                value => value,
+            });
         }
         Ok(values)
     }
 
-    /// The value, or what the layer was told to do without one.
-    pub(crate) fn or_missing<'r>(
+    /// What the layer was told to do without the value.
+    pub(crate) fn missing<'r>(
         &self,
         attribute: &Attribute,
-        value: Option<Value<'r>>,
     ) -> Result<Option<Value<'r>>, Box<Refusal>> {
-        match (&attribute.missing, value) {
-            (_, Some(value)) => Ok(Some(value)),
-            (IfMissing::Absent, None) => Ok(None),
-            (IfMissing::Text(text), None) => Ok(Some(Value::from(text.clone()))),
+        match &attribute.missing {
+            IfMissing::Absent => Ok(None),
+            IfMissing::Text(text) => Ok(Some(Value::from(text.clone()))),
             // Who only watches refuses nobody.
-            (IfMissing::Refuse(_), None) if self.shadow => Ok(None),
-            (IfMissing::Refuse(status), None) => {
+            IfMissing::Refuse(_) if self.shadow => Ok(None),
+            IfMissing::Refuse(status) => {
                 let attribute = attribute.name.to_string();
                 Err(self.unasked(Why::Missing { attribute, status: *status }))
             }
@@ -160,7 +153,7 @@ impl Settings {
     }
 
     /// What follows from a decision.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn conclude(
         &self,
         decided: Decided,
@@ -172,7 +165,7 @@ impl Settings {
         }
         let mut pass = Pass::free();
         if self.style.tells_allowed() && !self.shadow {
-            pass.fields = self.door.fields(self.style, &decided);
+            pass.fields = Some(Box::new(self.door.fields(self.style, &decided)));
         }
         if !self.shadow {
             pass.delay = decided.delay();

@@ -25,6 +25,15 @@ impl<'r> Value<'r> {
         }
     }
 
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Value::Borrowed(text) => text.as_bytes(),
+            Value::Address(text) => &text.text[..usize::from(text.length)],
+            Value::Owned(text) => text.as_bytes(),
+        }
+    }
+
     /// A value that outlives the request.
     pub(crate) fn into_owned(self) -> Value<'static> {
         match self {
@@ -47,6 +56,28 @@ impl<'r> From<Cow<'r, str>> for Value<'r> {
 /// The longest text of an address, which is one of IPv6.
 const LONGEST: usize = 39;
 
+#[allow(clippy::cast_possible_truncation, reason = "a digit is below 10")]
+const fn digit(value: usize) -> u8 {
+    b'0' + value as u8
+}
+
+/// Every octet as text with a dot after it, and how many digits it has.
+const OCTETS: [([u8; 4], usize); 256] = {
+    let mut octets = [([b'.'; 4], 1); 256];
+    let mut octet = 0;
+    while octet < 256 {
+        let hundreds = digit(octet / 100);
+        let (tens, ones) = (digit(octet / 10 % 10), digit(octet % 10));
+        octets[octet] = match octet {
+            0..10 => ([ones, b'.', b'.', b'.'], 1),
+            10..100 => ([tens, ones, b'.', b'.'], 2),
+            _ => ([hundreds, tens, ones, b'.'], 3),
+        };
+        octet += 1;
+    }
+    octets
+};
+
 /// An address as text, where it lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddressText {
@@ -67,18 +98,14 @@ impl AddressText {
 
     /// By hand, since the standard library's way takes longer than the whole check.
     fn write_v4(&mut self, address: Ipv4Addr) {
-        for (position, octet) in address.octets().into_iter().enumerate() {
-            if position > 0 {
-                self.push(b'.');
-            }
-            if octet >= 100 {
-                self.push(b'0' + octet / 100);
-            }
-            if octet >= 10 {
-                self.push(b'0' + octet / 10 % 10);
-            }
-            self.push(b'0' + octet % 10);
+        let mut length = 0;
+        for octet in address.octets() {
+            let (text, digits) = OCTETS[usize::from(octet)];
+            self.text[length..length + text.len()].copy_from_slice(&text);
+            length += digits + 1;
         }
+        // Without the last dot.
+        self.length = u8::try_from(length - 1).unwrap_or(0);
     }
 
     fn push(&mut self, byte: u8) {

@@ -48,7 +48,10 @@ async fn decide(
     let attributes = settings.attributes.iter();
     for ((attribute, value), later) in attributes.zip(&mut values).zip(later) {
         if let Some(later) = later {
-            *value = settings.or_missing(attribute, later.await.map(Value::Owned))?;
+            *value = match later.await {
+                Some(said) => Some(Value::Owned(said)),
+                None => settings.missing(attribute)?,
+            };
         }
     }
     let asked = Asked { attributes: &settings.attributes, values: &values, cost };
@@ -68,7 +71,7 @@ async fn acquire(
     patience: Patience,
 ) -> Result<Pass, Box<Refusal>> {
     let (key, units) = (asked.key(), asked.units());
-    let turn = limiter.acquire(&key[..]).cost(units).within(patience.within).queue(patience.queue);
+    let turn = limiter.acquire(key).cost(units).within(patience.within).queue(patience.queue);
     let error = match turn.await {
         Ok(decision) => {
             // Its turn has come: there is nothing left to wait for.
@@ -78,7 +81,7 @@ async fn acquire(
         }
         Err(error) => error,
     };
-    let stands = Decided::Decision(limiter.peek_n(&key[..], units));
+    let stands = Decided::Decision(limiter.peek_n(key, units));
     let (why, retry_after) = match error {
         AcquireError::Cost(error) => (Why::Wrong(RequestError::Cost(error)), None),
         AcquireError::TooLate { ready_after } => (Why::Limited, Some(ready_after)),

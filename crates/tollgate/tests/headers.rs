@@ -1,4 +1,5 @@
 //! What a client is told, read back by a parser of structured fields.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The layer in front of services, with requests made by hand.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 mod answers;
 mod forwarding;

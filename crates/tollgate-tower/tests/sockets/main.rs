@@ -1,5 +1,5 @@
 //! The examples, driven over real sockets.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 #[cfg(feature = "axum")]
 mod over_axum;
