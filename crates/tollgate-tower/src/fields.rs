@@ -1,5 +1,6 @@
 //! Header fields, from text into an answer.
 
+use bytes::Bytes;
 use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::HeaderFields;
@@ -15,14 +16,18 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Adds what is told. Lists of limits go on where a layer beneath has begun them; of anything else
 /// what is there stays, since that layer is nearer to the request.
-pub(crate) fn add(headers: &mut HeaderMap, fields: &HeaderFields) {
-    for (name, value) in fields.iter() {
+pub(crate) fn add(headers: &mut HeaderMap, fields: HeaderFields) {
+    let (text, values) = fields.into_text();
+    // One text that all values share.
+    let text = Bytes::from(text);
+    for (name, range) in values {
         let Some(name) = known(name) else { continue };
-        let Ok(told) = HeaderValue::from_str(value) else { continue };
+        // Names in quotes are a list's.
+        let is_list = text.get(range.start) == Some(&b'"');
+        let Ok(told) = HeaderValue::from_maybe_shared(text.slice(range)) else { continue };
         match headers.entry(name) {
             Entry::Vacant(entry) => drop(entry.insert(told)),
-            // Names in quotes are a list's.
-            Entry::Occupied(mut entry) if value.starts_with('"') => entry.append(told),
+            Entry::Occupied(mut entry) if is_list => entry.append(told),
             Entry::Occupied(_) => {}
         }
     }

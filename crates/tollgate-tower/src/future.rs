@@ -44,7 +44,7 @@ pin_project! {
         Served {
             #[pin]
             future: S::Future,
-            fields: Option<Box<HeaderFields>>,
+            fields: HeaderFields,
             tab: Option<Box<Tab>>,
         },
         Refused { response: Option<Response<Bytes>> },
@@ -98,7 +98,7 @@ where
             let next = match state.as_mut().project() {
                 StateProject::Served { future, fields, tab } => {
                     let answer = ready!(future.poll(context));
-                    return Poll::Ready(served(answer, fields.as_deref(), tab.take()));
+                    return Poll::Ready(served(answer, std::mem::take(fields), tab.take()));
                 }
                 StateProject::Refused { response } => {
                     // A future that is done and polled again never is: as all do, it stays pending.
@@ -131,7 +131,7 @@ where
 /// The service's answer, with what the client is told, and settled.
 fn served<R, E>(
     answer: Result<Response<R>, E>,
-    fields: Option<&HeaderFields>,
+    fields: HeaderFields,
     tab: Option<Box<Tab>>,
 ) -> Result<Response<GateBody<R>>, E> {
     let response = match answer {
@@ -143,13 +143,13 @@ fn served<R, E>(
             return Err(error);
         }
     };
-    if tab.is_none() && fields.is_none() {
+    if tab.is_none() && fields.is_empty() {
         return Ok(response.map(|body| GateBody::served(body, None)));
     }
     let (mut parts, body) = response.into_parts();
     let meter = tab.and_then(|tab| tab.answered(&parts));
     // Of a request that a layer beneath has refused, that layer tells.
-    if let Some(fields) = fields.filter(|_| parts.extensions.get::<Refused>().is_none()) {
+    if parts.extensions.get::<Refused>().is_none() {
         fields::add(&mut parts.headers, fields);
     }
     Ok(Response::from_parts(parts, GateBody::served(body, meter)))

@@ -61,8 +61,7 @@ pub(crate) struct Patience {
 
 /// A request that goes ahead: what is told of it, and what is held for it.
 pub(crate) struct Pass {
-    /// Boxed, so that what tells nothing is small.
-    pub(crate) fields: Option<Box<HeaderFields>>,
+    pub(crate) fields: HeaderFields,
     pub(crate) tab: Option<Box<Tab>>,
     pub(crate) answer: Option<Answer>,
     pub(crate) usage: Option<Usage>,
@@ -73,7 +72,13 @@ pub(crate) struct Pass {
 impl Pass {
     /// Nothing is told, and nothing is held.
     pub(crate) fn free() -> Pass {
-        Pass { fields: None, tab: None, answer: None, usage: None, delay: Duration::ZERO }
+        Pass {
+            fields: HeaderFields::new(),
+            tab: None,
+            answer: None,
+            usage: None,
+            delay: Duration::ZERO,
+        }
     }
 }
 
@@ -144,12 +149,21 @@ impl Settings {
     /// Asks the door.
     pub(crate) fn ask(&self, asked: &Asked<'_>) -> Result<Pass, Box<Refusal>> {
         if !self.holds() {
-            return self.conclude(self.door.check(asked), None);
+            let decided = self.door.check(asked);
+            if self.is_quiet() && decided.is_allowed() && decided.delay().is_zero() {
+                return Ok(Pass::free());
+            }
+            return self.conclude(decided, None);
         }
         match self.door.reserve(asked) {
             Ok(held) => self.conclude(held.decided(), Some(held)),
             Err(decided) => self.conclude(decided, None),
         }
+    }
+
+    /// Whether nobody is told of a request that goes ahead.
+    fn is_quiet(&self) -> bool {
+        !self.style.tells_allowed() && !self.extension && self.observe.is_none()
     }
 
     /// What follows from a decision.
@@ -165,7 +179,7 @@ impl Settings {
         }
         let mut pass = Pass::free();
         if self.style.tells_allowed() && !self.shadow {
-            pass.fields = Some(Box::new(self.door.fields(self.style, &decided)));
+            pass.fields = self.door.fields(self.style, &decided);
         }
         if !self.shadow {
             pass.delay = decided.delay();

@@ -40,11 +40,10 @@ impl Iterator for Hops<'_> {
     fn next(&mut self) -> Option<Option<IpAddr>> {
         let line = self.lines.last_mut()?;
         self.hops += 1;
-        if self.hops > MAX_HOPS {
-            return Some(None);
-        }
         let quotes = self.believed == Believed::Forwarded;
-        let Some((rest, entry)) = split_last(line, quotes) else {
+        let Some((rest, entry)) = split_last(line, quotes).filter(|_| self.hops <= MAX_HOPS) else {
+            // What is further to the left is not looked at.
+            self.lines.clear();
             return Some(None);
         };
         match rest {

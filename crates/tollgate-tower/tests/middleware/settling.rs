@@ -197,6 +197,21 @@ async fn a_panic_while_settling_gives_nothing_back() {
 }
 
 #[tokio::test]
+async fn a_handler_that_panics_is_charged_the_estimate_whatever_a_cancelled_one_is() {
+    let (limiter, _) = limiter(Limit::per_hour(100));
+    let layer = by_peer(&limiter).cost(RequestCost::units(10)).settle(Settle::only_failures());
+    let layer = layer.if_cancelled(Bill::Nothing).build().unwrap();
+    let panics = tower::service_fn(|_: Request<Own>| async {
+        tokio::task::yield_now().await;
+        let answer: Option<Result<Response<Own>, Infallible>> = None;
+        answer.expect("as a test does")
+    });
+    let sent = tokio::spawn(layer.layer(panics).oneshot(from(PEER))).await;
+    assert!(sent.unwrap_err().is_panic());
+    assert_eq!(used(&limiter), 10);
+}
+
+#[tokio::test]
 async fn a_panic_while_reading_the_request_serves_nobody_and_charges_nobody() {
     let (limiter, _) = limiter(Limit::per_hour(100));
     let panics = || Source::from_fn(|_| panic!("as a test does"));

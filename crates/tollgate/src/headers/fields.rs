@@ -1,20 +1,35 @@
 //! The text of the fields, in one small buffer.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
-
-use smallvec::SmallVec;
 
 pub(super) const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// The largest integer of a structured field.
 const MOST: u64 = 999_999_999_999_999;
 
-/// The bytes held without an allocation: two rules with names of some length.
-const INLINE: usize = 192;
+/// The bytes that are asked for at first: two rules with names of some length.
+const ROOM: usize = 192;
 
 /// The most fields an answer has: those of draft 6, and Retry-After.
 const FIELDS: usize = 5;
+
+/// Two digits at a time.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let (mut tens, mut pair) = (b'0', 0);
+    while pair < 100 {
+        let mut ones = b'0';
+        while ones <= b'9' {
+            pairs[pair] = [tens, ones];
+            ones += 1;
+            pair += 1;
+        }
+        tens += 1;
+    }
+    pairs
+};
 
 /// A field that tells of limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +64,7 @@ impl Field {
 /// Header fields, each a name in lower case and a value of printable ASCII.
 #[derive(Clone)]
 pub struct HeaderFields {
-    text: SmallVec<[u8; INLINE]>,
+    text: Vec<u8>,
     /// Each field, and where its value ends; the first begins at zero.
     ends: [(Field, u16); FIELDS],
     count: u8,
@@ -59,7 +74,7 @@ impl HeaderFields {
     /// None.
     pub fn new() -> HeaderFields {
         let ends = [(Field::RetryAfter, 0); FIELDS];
-        HeaderFields { text: SmallVec::new(), ends, count: 0 }
+        HeaderFields { text: Vec::new(), ends, count: 0 }
     }
 
     /// Whether there is none.
@@ -75,6 +90,23 @@ impl HeaderFields {
             begin = usize::from(*end);
             (field.name(), std::str::from_utf8(value).unwrap_or_default())
         })
+    }
+
+    /// All values in one text, and where in it each field's is: for those who can share it.
+    pub fn into_text(self) -> (Vec<u8>, impl Iterator<Item = (&'static str, Range<usize>)>) {
+        let mut begin = 0;
+        let ends = self.ends.into_iter().take(usize::from(self.count));
+        let values = ends.map(move |(field, end)| {
+            let value = begin..usize::from(end);
+            begin = value.end;
+            (field.name(), value)
+        });
+        (self.text, values)
+    }
+
+    /// Makes room for what most answers tell.
+    pub(super) fn reserve(&mut self) {
+        self.text.reserve(ROOM);
     }
 
     /// The value of a field.
@@ -106,16 +138,17 @@ impl HeaderFields {
     /// `name` and a number, cut to the largest that a structured field can carry.
     pub(super) fn parameter(&mut self, name: &str, value: u64) {
         self.text(name);
-        let mut digits = [0_u8; 15];
+        let mut digits = [b'0'; 16];
         let (mut left, mut begin) = (value.min(MOST), digits.len());
-        loop {
-            begin -= 1;
-            digits[begin] = b'0' + u8::try_from(left % 10).unwrap_or(0);
-            left /= 10;
-            if left == 0 {
-                break;
-            }
+        while left > 0 {
+            begin -= 2;
+            let pair = usize::try_from(left % 100).unwrap_or(0);
+            digits[begin..begin + 2].copy_from_slice(&PAIRS[pair]);
+            left /= 100;
         }
+        // Without the zero in front that an odd number of digits has; zero itself is one digit.
+        let odd = digits.get(begin).is_none_or(|first| *first == b'0');
+        let begin = if begin == digits.len() { begin - 1 } else { begin + usize::from(odd) };
         self.text.extend_from_slice(&digits[begin..]);
     }
 

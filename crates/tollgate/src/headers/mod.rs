@@ -179,6 +179,7 @@ impl HeaderStyle {
         let Some(decided) = lines.first() else {
             return;
         };
+        fields.reserve();
         match self.dialect {
             Dialect::Draft11 => line::draft_11(fields, lines),
             Dialect::Draft07 => line::draft_07(fields, decided),
