@@ -105,7 +105,7 @@ impl Decision {
             retry_after: 1_000_000_000,
             reset_after: 1_000_000_000,
             delay: 0,
-            next_after: 0,
+            next_after: 1_000_000_000,
         }),
         kind: Kind::Denied,
     };
