@@ -63,6 +63,9 @@ pub(crate) const SHOWN_VALUE: usize = 64;
 /// How often units are counted and asked for again while others take them meanwhile.
 pub(crate) const TAKE_TRIES: usize = 64;
 
+/// After how many of those tries fewer units will do.
+pub(crate) const FAIR_TRIES: usize = 8;
+
 /// The largest policy file: ten times what 10,000 rules and 100,000 overrides take. What is larger
 /// was not written as a policy, and is refused before it fills the memory.
 #[cfg(feature = "file")]
