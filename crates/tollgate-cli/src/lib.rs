@@ -75,7 +75,7 @@ pub fn run() -> ExitCode {
             return exit_code(help_or_error.exit_code());
         }
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Heard(io::stdout().lock()));
     let paint = Paint::for_stdout();
     let done = match &cli.command {
         Command::Check(check) => check.run(&mut out, paint).map(|()| Found::Good),
@@ -91,8 +91,6 @@ pub fn run() -> ExitCode {
     match done.and_then(|found| flushed.map(|()| found)) {
         Ok(Found::Good) => ExitCode::SUCCESS,
         Ok(Found::Bad) => exit_code(1),
-        // Who closes the pipe, as `head` does, has seen enough.
-        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
             say(format_args!("cannot write the answer: {error}"));
             ExitCode::FAILURE
@@ -105,6 +103,27 @@ pub fn run() -> ExitCode {
             messages.iter().for_each(|message| tell(format_args!("{message}")));
             exit_code(2)
         }
+    }
+}
+
+/// Writes as long as somebody reads. Who closes the pipe, as `head` does, has seen enough: what is
+/// found is found all the same, and the exit code says it.
+struct Heard<W>(W);
+
+impl<W: Write> Write for Heard<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(self.0.flush(), ())
+    }
+}
+
+fn unless_closed<T>(written: io::Result<T>, as_if: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(as_if),
+        written => written,
     }
 }
 

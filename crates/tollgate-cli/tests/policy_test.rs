@@ -339,3 +339,17 @@ fn the_examples_of_the_page_pass() {
     let said = folder.tollgate(&["test", "search.test.toml", "--filter", "burst"]);
     assert!(page.contains(&said.out), "the page should show:\n{}", said.out);
 }
+
+#[test]
+fn a_failure_is_told_by_the_exit_code_also_to_who_reads_no_more() {
+    use std::process::{Command, Stdio};
+    let folder = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .args(["test", "failing.toml"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
