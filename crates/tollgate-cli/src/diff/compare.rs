@@ -37,6 +37,7 @@ fn whole(old: &Policy, new: &Policy) -> Option<Change> {
     differ(&mut details, "default_tier", old.default_tier.clone(), new.default_tier.clone());
     let choice = |policy: &Policy| words::on_store_error(Some(policy.on_store_error));
     differ(&mut details, "on_store_error", choice(old), choice(new));
+    differ(&mut details, "partition", old.partition.clone(), new.partition.clone());
     let name = "the policy".to_owned();
     let change = Change { what: "policy", name, kind: Kind::Changed, details, consumption: None };
     (!change.details.is_empty()).then_some(change)

@@ -54,6 +54,9 @@ pub(crate) fn check(policy: &Policy) -> Result<(), PolicyError> {
     if policy.tier_from.is_empty() {
         problems.add(Place::Policy("tier_from"), "tier_from is empty, name an attribute");
     }
+    if policy.partition.as_deref() == Some("") {
+        problems.add(Place::Policy("partition"), "partition is empty, name an attribute");
+    }
     problems.into_result()
 }
 

@@ -72,6 +72,9 @@ pub struct Policy {
     pub overrides: Vec<Override>,
     /// What rules do that do not say it themselves, when the store is away.
     pub on_store_error: OnStoreError,
+    /// The attribute whose value says where in a Cluster the state of a rule lies that has it in its
+    /// key: rules of one request that share it are decided in one call. It changes no decision.
+    pub partition: Option<String>,
 }
 
 impl Policy {
@@ -86,6 +89,7 @@ impl Policy {
             default_tier: None,
             overrides: Vec::new(),
             on_store_error: OnStoreError::Local,
+            partition: None,
         }
     }
 

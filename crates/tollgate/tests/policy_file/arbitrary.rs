@@ -135,7 +135,7 @@ fn client() -> impl Strategy<Value = Override> {
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     let lists = (vec(matches(2), 0..3), vec(matches(2), 0..3));
     let tiers = btree_map(text(), option::of(numbers()), 0..3);
-    let whole = (name(), option::of(text()), store_error());
+    let whole = (name(), option::of(text()), store_error(), option::of(name()));
     (vec(rule(), 1..4), lists, tiers, vec(client(), 0..3), whole).prop_map(
         |(rules, (allow, deny), tiers, clients, whole)| {
             let mut policy = Policy::new();
@@ -162,7 +162,8 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
                     policy.overrides.push(change);
                 }
             }
-            (policy.tier_from, policy.default_tier, policy.on_store_error) = whole;
+            (policy.tier_from, policy.default_tier, policy.on_store_error, policy.partition) =
+                whole;
             policy
         },
     )

@@ -261,17 +261,19 @@ search = "1/x""#,
     refuses(
         r#"tier_from = ""
 default_tier = 5
-on_store_error = "x""#,
+on_store_error = "x"
+partition = """#,
         &[
             "t.toml:1: tier_from is empty, name an attribute",
             "t.toml:2: `default_tier` must be text, is an integer",
             r#"t.toml:3: unknown on_store_error "x", use local, allow or deny"#,
+            "t.toml:4: partition is empty, name an attribute",
         ],
     );
     refuses(
         "a = 99999999999999999999999999999",
         &[
-            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error",
+            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition",
         ],
     );
 }
@@ -335,7 +337,7 @@ until = "soon"
 fn a_name_that_is_not_printable_is_shown_escaped_and_cut() {
     let text = format!("\"a\\u001B{}\" = 1", "x".repeat(100));
     let shown = format!(
-        "t.toml:1: unknown key `a\\u{{1b}}{}…`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error",
+        "t.toml:1: unknown key `a\\u{{1b}}{}…`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition",
         "x".repeat(62)
     );
     refuses(&text, &[&shown]);

@@ -164,6 +164,7 @@ fn lists_tiers_and_overrides_are_read() {
 tier_from = "plan"
 default_tier = "free"
 on_store_error = "allow"
+partition = "user"
 
 [[rule]]
 name = "api"
@@ -216,6 +217,7 @@ until = "2030-01-31T13:00:00+01:00"
     policy.tier_from = "plan".to_owned();
     policy.default_tier = Some("free".to_owned());
     policy.on_store_error = OnStoreError::Allow;
+    policy.partition = Some("user".to_owned());
     reads(text, &policy);
 }
 

@@ -190,6 +190,18 @@ fn an_empty_key_is_warned_of() {
 }
 
 #[test]
+fn a_partition_that_no_key_has_is_warned_of() {
+    let rule = "[[rule]]\nname = \"r\"\nkey = [\"tenant\", \"user\"]\nlimit = \"1/s\"";
+    warns(&format!("partition = \"tenant\"\n{rule}"), &[]);
+    let nothing = |name| format!("t.toml:1: no rule has {name:?} in its `key`, so it does nothing");
+    warns(
+        &format!("partition = \"tennant\"\n{rule}"),
+        &[&format!("{}, did you mean \"tenant\"?", nothing("tennant"))],
+    );
+    warns(&format!("partition = \"region\"\n{rule}"), &[&nothing("region")]);
+}
+
+#[test]
 fn a_block_in_shadow_is_warned_of() {
     warns_rule(
         "limit = \"1/s\"\nshadow = true\nblock_for = \"1h\"",

@@ -29,6 +29,7 @@ proptest! {
 pub(crate) const EVERYTHING: &str = r#"tier_from = "plan"
 default_tier = "free"
 on_store_error = "deny"
+partition = "tenant"
 
 [[rule]]
 name = "search"

@@ -189,6 +189,7 @@ fn read_policy<'t>(report: &mut Report, top: &'t DeTable<'t>) -> (Policy, Source
         policy.tier_from = attribute.to_owned();
     }
     policy.default_tier = word("default_tier").map(str::to_owned);
+    policy.partition = word("partition").map(str::to_owned);
     policy.on_store_error = on_store_error(report, Owner::Policy, &fields).unwrap_or_default();
     (policy, sources)
 }

@@ -59,6 +59,7 @@ pub(crate) const POLICY: &[Key] = &[
     key("tier_from", Kind::Text, "The attribute that says a request's tier; \"tier\" if not said."),
     key("default_tier", Kind::Text, "The tier of requests that say none."),
     key("on_store_error", Kind::Word(STORE_ERROR), "What rules do when the store is away."),
+    key("partition", Kind::Text, "The attribute that says where in a Redis Cluster a key lies."),
 ];
 
 /// `[[rule]]`

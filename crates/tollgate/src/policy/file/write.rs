@@ -20,6 +20,9 @@ pub(super) fn policy(policy: &Policy) -> String {
     if policy.on_store_error != OnStoreError::Local {
         line(&mut out, "on_store_error", &quoted(word(policy.on_store_error)));
     }
+    if let Some(attribute) = &policy.partition {
+        line(&mut out, "partition", &quoted(attribute));
+    }
     policy.rules.iter().for_each(|one| rule(&mut out, one));
     policy.allow.iter().for_each(|one| list(&mut out, "[[allow]]", one));
     policy.deny.iter().for_each(|one| list(&mut out, "[[deny]]", one));

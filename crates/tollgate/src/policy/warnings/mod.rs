@@ -34,6 +34,7 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<Problem> {
     found.hidden_by_lists(policy, &mut budget);
     found.hidden_by_rules(policy, &mut budget);
     found.tiers(policy);
+    found.partition(policy);
     found.0
 }
 
@@ -161,6 +162,21 @@ impl Found {
     }
 
     /// Tiers that are named and have no numbers, and numbers that no tier can use.
+    fn partition(&mut self, policy: &Policy) {
+        let Some(attribute) = &policy.partition else { return };
+        let keys = policy.rules.iter().flat_map(|rule| &rule.key);
+        let mut keys = keys.map(|part| part.attribute.as_str());
+        if !keys.clone().any(|name| name == attribute) {
+            let message = match closest(attribute, keys.by_ref()) {
+                Some(guess) => format!(
+                    "no rule has {attribute:?} in its `key`, so it does nothing, did you mean {guess:?}?"
+                ),
+                None => format!("no rule has {attribute:?} in its `key`, so it does nothing"),
+            };
+            self.add(Place::Policy("partition"), message);
+        }
+    }
+
     fn tiers(&mut self, policy: &Policy) {
         let mut known: HashSet<&str> = policy.tiers.keys().map(String::as_str).collect();
         known.extend(policy.rules.iter().flat_map(|rule| rule.tiers.keys()).map(String::as_str));
