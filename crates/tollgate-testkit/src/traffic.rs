@@ -132,8 +132,27 @@ pub fn with_reclaims(tick: Duration) -> impl Strategy<Value = Trace> {
 
 fn traces(tick: Duration, mix: Mix) -> impl Strategy<Value = Trace> {
     (any_limits(tick), starts(tick)).prop_flat_map(move |(limit, start)| {
-        steps(&limit, tick, mix).prop_map(move |steps| Trace { limit: limit.clone(), start, steps })
+        steps(&limit, tick, mix).prop_map(move |steps| {
+            let start = if tick > NANO { early(start, tick, &limit, &steps) } else { start };
+            Trace { limit: limit.clone(), start, steps }
+        })
     })
+}
+
+/// A start so early that the steps and the longest wait end before [`Timestamp::MAX`]. A store of
+/// coarser ticks than the model's has no moment there: the last is no whole tick.
+fn early(start: Timestamp, tick: Duration, limit: &Limit, steps: &[Step]) -> Timestamp {
+    let forward = |step: &Step| match step.time {
+        Move::Forward(by) => by.as_nanos(),
+        Move::Back(_) => 0,
+    };
+    let period = limit.period().as_nanos();
+    let refill = u128::from(limit.capacity()) * period / u128::from(limit.count());
+    // A bucket refills, a counter has two windows, and a calendar's may be longer than its period.
+    let reach = steps.iter().map(forward).sum::<u128>() + refill + 3 * period;
+    let latest = u128::from(Timestamp::MAX.as_nanos()).saturating_sub(reach);
+    let latest = u64::try_from(latest / tick.as_nanos() * tick.as_nanos()).unwrap_or(u64::MAX);
+    start.min(Timestamp::from_nanos(latest))
 }
 
 /// Moments from the first to far ahead, in whole ticks.
