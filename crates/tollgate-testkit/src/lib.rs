@@ -4,27 +4,32 @@
 //!   lists and find every wait by trying moments.
 //! - [`store_contract!`] holds anything that implements [`StoreUnderTest`] to the eleven
 //!   properties of the specification.
-//! - [`RedisServer`] is a real `redis-server` of one's own.
-//! - [`FaultProxy`] stands between a client and that server, and breaks what passes.
+//! - [`RedisServer`] is a real `redis-server` of one's own, [`RedisCluster`] several that form a Cluster,
+//!   [`RedisSentinel`] one that watches another.
+//! - [`FaultProxy`] stands between a client and a server, and breaks what passes.
 //! - [`monotone`] and its siblings are random traffic for random limits, the awkward ones among them.
 
 mod answer;
+mod cluster;
 pub mod contract;
 mod fault_proxy;
 mod manual;
 mod model;
 mod redis;
 mod reference;
+mod sentinel;
 mod traffic;
 mod under_test;
 
 pub use answer::Answer;
+pub use cluster::{RedisCluster, command};
 pub use fault_proxy::{Fault, FaultProxy};
 pub use manual::{admitted, manual};
 pub use model::KeyModel;
 pub use proptest;
 pub use redis::RedisServer;
 pub use reference::{Reference, ReferenceLimiter};
+pub use sentinel::RedisSentinel;
 pub use traffic::{
     Act, Move, NANO, Step, Trace, any_limits, calendars, cases, monotone, one_limit_of_each,
     with_reclaims, with_refunds, with_rewinds,

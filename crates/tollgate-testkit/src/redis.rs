@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -34,13 +34,17 @@ impl RedisServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub fn with_options(options: &[&str]) -> RedisServer {
+        RedisServer::on_port(free_port(), options)
+    }
+
+    pub(crate) fn on_port(port: u16, options: &[&str]) -> RedisServer {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("tollgate-redis-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).expect("the temporary directory can be written");
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let mut server = RedisServer { port: free_port(), directory, options, guard: None };
+        let mut server = RedisServer { port, directory, options, guard: None };
         server.run();
         server
     }
@@ -60,13 +64,16 @@ impl RedisServer {
         self.directory.join("socket")
     }
 
-    /// Kills it without a warning.
+    /// Kills it without a warning; its directory stays.
     ///
     /// # Panics
     /// Where the process cannot be waited for.
     pub fn kill(&mut self) {
         if let Some(mut guard) = self.guard.take() {
-            drop(guard.stdin.take());
+            if let Some(mut input) = guard.stdin.take() {
+                // A guard that is gone needs not be told.
+                let _ = input.write_all(b"keep");
+            }
             guard.wait().expect("the guard of a server can be waited for");
         }
     }
@@ -81,14 +88,11 @@ impl RedisServer {
     }
 
     fn run(&mut self) {
-        // The shell outlives a test that is killed: its input then ends, and it kills the server.
-        let script = r#""$@" >/dev/null 2>&1 & server=$!; cat >/dev/null; kill -9 $server; wait"#;
-        let mut command = Command::new("sh");
-        command.args(["-c", script, "sh", "redis-server", "--port", &self.port.to_string()]);
+        let mut command = guarded("redis-server", &self.directory);
+        command.args(["--port", &self.port.to_string()]);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         command.arg("--unixsocket").arg(self.socket()).arg("--dir").arg(&self.directory);
         command.args(&self.options);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         self.guard = Some(command.spawn().expect("a shell can be started"));
         let patience = Instant::now();
         while !self.answers() {
@@ -117,7 +121,21 @@ impl Drop for RedisServer {
     }
 }
 
-fn free_port() -> u16 {
+/// A command that is killed when its input is closed, as it is when the test process ends. Its
+/// directory is then removed, unless something was written to its input.
+pub(crate) fn guarded(program: &str, directory: &Path) -> Command {
+    // The shell outlives a test that is killed: its input then ends, and it kills the server.
+    let script = r#"directory=$1; shift
+"$@" >/dev/null 2>&1 & server=$!
+keep=$(cat); kill -9 $server; wait
+[ -n "$keep" ] || rm -rf "$directory""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(directory).arg(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     listener.local_addr().expect("a listener has an address").port()
 }

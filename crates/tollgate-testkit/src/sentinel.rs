@@ -1,0 +1,68 @@
+//! A real Redis Sentinel for tests.
+
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::redis::{free_port, guarded};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A Sentinel that decides alone, a second after a server has gone. Gone when the test is.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    port: u16,
+    directory: PathBuf,
+    guard: Child,
+}
+
+impl RedisSentinel {
+    /// Watches the server on `port` and its replicas under the name `mymaster`.
+    ///
+    /// # Panics
+    /// Where there is no `redis-server`, or it does not start.
+    pub fn start(port: u16) -> RedisSentinel {
+        let own = free_port();
+        let name = format!("tollgate-sentinel-{}-{own}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).expect("the temporary directory can be written");
+        let file = directory.join("sentinel.conf");
+        let lines = [
+            format!("port {own}"),
+            "bind 127.0.0.1".to_owned(),
+            format!("sentinel monitor mymaster 127.0.0.1 {port} 1"),
+            "sentinel down-after-milliseconds mymaster 1000".to_owned(),
+            // Who fails tries again after twice this.
+            "sentinel failover-timeout mymaster 2000".to_owned(),
+        ];
+        std::fs::write(&file, lines.join("\n")).expect("the directory can be written");
+        let mut command = guarded("redis-server", &directory);
+        command.arg(&file).arg("--sentinel").arg("--dir").arg(&directory);
+        let guard = command.spawn().expect("a shell can be started");
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", own)).is_err() {
+            assert!(start.elapsed() < PATIENCE, "the sentinel does not answer on port {own}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        RedisSentinel { port: own, directory, guard }
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where to connect to for what it watches.
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/mymaster", self.port)
+    }
+}
+
+impl Drop for RedisSentinel {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
