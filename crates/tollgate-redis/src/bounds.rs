@@ -86,3 +86,24 @@ pub(crate) const MAX_NAMESPACE: usize = 64;
 
 /// How many limits a rule may have, as in a policy.
 pub(crate) const MAX_LIMITS: usize = 8;
+
+/// How many hosts a URL may name: enough to find one that is up.
+pub(crate) const MAX_SEEDS: usize = 64;
+
+/// How often a command is sent on to another node: more than a slot moves within a call's time.
+pub(crate) const REDIRECTIONS: usize = 8;
+
+/// How many nodes are asked at once who serves what: one that hangs must not be waited for.
+pub(crate) const ASKED_AT_ONCE: usize = 3;
+
+/// The shortest time between two questions in the background of who serves what.
+pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long, at least, a part of a request over several slots is held until it is committed.
+/// What a process that dies in between has held is lost for so long.
+pub(crate) const LEAST_HOLD: Duration = Duration::from_secs(1);
+
+/// How often a request over several slots is tried again while it meets others that are on
+/// their way, and the first pause before.
+pub(crate) const CONTENDED_TRIES: u32 = 4;
+pub(crate) const CONTENDED_PAUSE: Duration = Duration::from_micros(500);

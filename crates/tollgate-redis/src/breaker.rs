@@ -114,6 +114,13 @@ impl Breaker {
         Ok(())
     }
 
+    /// Sees to it that a link is being made, for somebody who will want it.
+    pub(crate) fn prepare(self: &Arc<Breaker>) {
+        if matches!(&**self.line.load(), Line::Joining) {
+            self.see_to_a_keeper(&mut self.book());
+        }
+    }
+
     /// The link, waited for while it is being made, but not during an outage.
     pub(crate) async fn link(self: &Arc<Breaker>) -> Result<Numbered, StoreError> {
         if let Line::Up(link) = &**self.line.load() {
@@ -209,6 +216,7 @@ impl Breaker {
         let line = self.line.load();
         let outage = match &**line {
             Line::Away(absence) => Some(Outage {
+                address: self.dialer.address().to_owned(),
                 lasted: self.clock.now().since(absence.since),
                 why: (*absence.why).clone(),
                 failed_calls: failed_calls - absence.failed_before,

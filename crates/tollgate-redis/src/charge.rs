@@ -1,14 +1,15 @@
-//! Several limits on one request: all or none, in one call of the script.
+//! Several limits on one request: all or none.
 
 use std::sync::Arc;
 
 use tollgate::Decision;
 use tollgate::port::{self, State};
 
+use crate::across::Across;
 use crate::bounds::MAX_CHARGES;
 use crate::error::StoreError;
 use crate::limiter::{RedisLimiter, agree};
-use crate::request::{Asked, Met, Mode};
+use crate::request::{Asked, Mode};
 use crate::store::RedisStore;
 
 /// A limit, a key and a cost: what [`RedisStore::check_all`] decides on.
@@ -25,6 +26,11 @@ impl<'a> RedisCharge<'a> {
         RedisCharge { limiter, key, cost: 1 }
     }
 
+    /// The key's name in Redis, which says where it lies.
+    pub(crate) fn place(&self) -> &[u8] {
+        &self.key
+    }
+
     /// How many units to take; one if not said.
     pub fn cost(mut self, units: u64) -> RedisCharge<'a> {
         self.cost = units;
@@ -35,6 +41,10 @@ impl<'a> RedisCharge<'a> {
 impl RedisStore {
     /// Takes every charge if each is allowed by its own limit, and none otherwise: no other request
     /// can see a moment in which some were taken. Charges of one limiter and key are added up.
+    ///
+    /// Where the keys lie in several slots of a Cluster, all are first reserved and then committed or
+    /// given back: this may for a moment deny what would have fit, and never allows too much.
+    /// [`partition_by`](RedisLimiter::partition_by) keeps them in one.
     ///
     /// # Errors
     /// Where the store has no answer, or there are more than 64 charges.
@@ -62,32 +72,32 @@ impl RedisStore {
             .collect();
         let possible = merged.iter().all(|charge| charge.limiter.is_possible(charge.cost));
         let mode = if possible { Mode::Take } else { Mode::Look };
-        let met = self.ask(&asked, mode).await?;
-        decisions(&merged, &met, mode)
+        let across = self.ask_across(&asked, mode).await?;
+        decisions(&merged, &across, mode)
     }
 }
 
 fn decisions(
     charges: &[RedisCharge<'_>],
-    met: &Met,
+    across: &Across,
     mode: Mode,
 ) -> Result<RedisDecisions, StoreError> {
-    let taken = mode == Mode::Take && met.fits;
-    let decide = |(charge, state): (&RedisCharge<'_>, &State)| {
+    let taken = mode == Mode::Take && across.fits;
+    let decide = |(charge, (now, state)): (&RedisCharge<'_>, &(u64, State))| {
         let ported = &charge.limiter.inner.terms.ported;
         let decision = if taken {
-            ported.decide(state, met.now, charge.cost)
+            ported.decide(state, *now, charge.cost)
         } else {
             // What its own limit allows and another kept from being taken is shown as it stands.
-            ported.peek(state, met.now, charge.cost)
+            ported.peek(state, *now, charge.cost)
         };
         (charge.limiter.inner.name.clone(), decision)
     };
-    let all = RedisDecisions(charges.iter().zip(&met.states).map(decide).collect());
+    let all = RedisDecisions(charges.iter().zip(&across.states).map(decide).collect());
     if mode == Mode::Take
         && let Some((_, deciding)) = all.deciding()
     {
-        agree(met.fits, deciding)?;
+        agree(across.fits, deciding)?;
     }
     Ok(all)
 }

@@ -1,67 +1,104 @@
-//! The connection: commands on the link that the breaker keeps, each call within its time.
+//! The connection: to one server, or to the nodes of a Cluster; each call within its time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use tokio::time::timeout;
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
-use crate::breaker::{Breaker, Failure, Numbered};
-use crate::error::{StoreError, cannot_serve};
+use crate::error::StoreError;
 use crate::link::Dialer;
 use crate::outage::Health;
+use crate::routed::{Node, Routed};
 use crate::script;
+use crate::server::{Failed, Server};
+use crate::target::Target;
 
-/// A connection to one server, made again when it breaks. Clones share it.
+/// Where commands are sent to. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Breaker>);
+pub(crate) struct Connection(Arc<Shared>);
+
+struct Shared {
+    way: Way,
+    /// The longest a call may take.
+    timeout: Duration,
+    address: String,
+}
+
+enum Way {
+    One(Server),
+    Cluster(Arc<Routed>),
+}
 
 impl Connection {
     /// A connection that is made when it is first needed.
     pub(crate) fn new(
         url: &str,
-        call_timeout: Duration,
+        timeout: Duration,
         connect_timeout: Duration,
     ) -> Result<Connection, StoreError> {
-        Ok(Connection(Breaker::new(Dialer::new(url, connect_timeout)?, call_timeout)))
+        let target = Target::read(url)?;
+        let address = target.address();
+        let one = |dialer| Way::One(Server::new(dialer, timeout));
+        let way = match target {
+            Target::Single(info) => one(Dialer::to_server(*info, connect_timeout)),
+            Target::Sentinel(sentinels) => one(Dialer::by_sentinels(sentinels, connect_timeout)),
+            Target::Cluster(seeds) => {
+                Way::Cluster(Arc::new(Routed::new(&seeds, timeout, connect_timeout)?))
+            }
+        };
+        Ok(Connection(Arc::new(Shared { way, timeout, address })))
     }
 
     /// Makes it now.
     pub(crate) async fn join(&self) -> Result<(), StoreError> {
-        self.0.join().await
+        match &self.0.way {
+            Way::One(server) => server.join().await,
+            Way::Cluster(routed) => routed.join().await,
+        }
+    }
+
+    /// Whether keys lie in slots.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.0.way, Way::Cluster(_))
+    }
+
+    /// The longest a call may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.0.timeout
     }
 
     /// Where it leads to, without user and password.
     pub(crate) fn address(&self) -> &str {
-        self.0.dialer().address()
+        &self.0.address
     }
 
     pub(crate) fn health(&self) -> Health {
-        self.0.health()
+        match &self.0.way {
+            Way::One(server) => server.health(),
+            Way::Cluster(routed) => routed.health(),
+        }
+    }
+
+    /// The nodes that serve a Cluster's slots; none elsewhere.
+    pub(crate) async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        let Way::Cluster(routed) = &self.0.way else { return Ok(Vec::new()) };
+        if routed.nodes().is_empty() {
+            self.within(routed.learn()).await?;
+        }
+        Ok(routed.nodes())
     }
 
     /// Does the work of one call, all its round trips together no longer than a call may take, and
-    /// nothing at all during an outage. Each round trip leaves whole what it has done, so that the
-    /// work may be left off between any two.
+    /// nothing at all during an outage of the server. Each round trip leaves whole what it has done,
+    /// so that the work may be left off between any two.
     pub(crate) async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        if let Some(away) = self.0.outage() {
-            self.0.count_failed_call();
-            return Err(away);
+        match &self.0.way {
+            Way::One(server) => server.within(work).await,
+            Way::Cluster(routed) => routed.within(work).await,
         }
-        let began_with = self.0.number();
-        let limit = self.0.timeout();
-        let done = timeout(limit, work).await.unwrap_or_else(|_| {
-            let late = StoreError::TimedOut(limit);
-            self.0.failed(began_with, Failure::Late, &late);
-            Err(late)
-        });
-        if matches!(&done, Err(error) if error.is_outage()) {
-            self.0.count_failed_call();
-        }
-        done
     }
 
     /// Sends a command and waits for the answer, no longer than a call may take.
@@ -69,64 +106,37 @@ impl Connection {
         self.within(self.ask(command)).await
     }
 
+    /// Sends a command to one node of a Cluster.
+    pub(crate) async fn send_to(&self, node: &Node, command: &Cmd) -> Result<Value, StoreError> {
+        self.within(async { node.ask(command).await.map_err(Failed::told) }).await
+    }
+
     /// Sends a command and waits for the answer. The caller bounds the time.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let link = self.0.link().await?;
-        self.heard(&link, link.link.ask(command).await)
+        self.try_to_ask(command).await.map_err(Failed::told)
     }
 
     /// Runs the script, by its hash if the server knows it. The caller bounds the time.
     pub(crate) async fn run(&self, keys: &[&[u8]], args: &[&[u8]]) -> Result<Value, StoreError> {
-        let link = self.0.link().await?;
-        let mut answer = link.link.ask(&command("EVALSHA", script::hash(), keys, args)).await;
-        if matches!(&answer, Err(error) if is_unknown_script(error)) {
-            // Sent whole, the server keeps it from then on.
-            answer = link.link.ask(&command("EVAL", script::source(), keys, args)).await;
+        let answer = self.try_to_ask(&command("EVALSHA", script::hash(), keys, args)).await;
+        if matches!(&answer, Err(failed) if is_unknown_script(failed)) {
+            // Sent whole, the server keeps it from then on; in a Cluster, the key's node.
+            return self.ask(&command("EVAL", script::source(), keys, args)).await;
         }
-        let answer = self.heard(&link, answer)?;
-        self.checked(&link, answer)
+        answer.map_err(Failed::told)
     }
 
-    /// The script answers with a list. Whatever else comes is not its answer: who knows whose, or
-    /// whose the next will be.
-    fn checked(&self, link: &Numbered, answer: Value) -> Result<Value, StoreError> {
-        if matches!(answer, Value::Array(_)) {
-            return Ok(answer);
+    async fn try_to_ask(&self, command: &Cmd) -> Result<Value, Failed> {
+        match &self.0.way {
+            Way::One(server) => server.ask(command).await,
+            Way::Cluster(routed) => routed.ask(command).await,
         }
-        let error =
-            StoreError::Unreachable(format!("{}: a broken answer, not a list", self.address()));
-        self.0.link_failed(link, Failure::Lost, &error);
-        Err(error)
-    }
-
-    /// An answer in our words; the breaker hears of it, too.
-    fn heard(
-        &self,
-        link: &Numbered,
-        answer: Result<Value, RedisError>,
-    ) -> Result<Value, StoreError> {
-        let error = match answer {
-            Ok(answer) => {
-                self.0.answered(link);
-                return Ok(answer);
-            }
-            Err(error) => error,
-        };
-        let told = self.0.dialer().tell(&error);
-        match &told {
-            StoreError::Unreachable(_) => self.0.link_failed(link, Failure::Lost, &told),
-            StoreError::Refused(_) if cannot_serve(&error) => {
-                self.0.link_failed(link, Failure::Refused, &told);
-            }
-            StoreError::Unsuitable(_) => self.0.link_failed(link, Failure::Refused, &told),
-            _ => self.0.answered(link),
-        }
-        Err(told)
     }
 }
 
-fn is_unknown_script(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+fn is_unknown_script(failed: &Failed) -> bool {
+    let no_script = ErrorKind::Server(ServerErrorKind::NoScript);
+    matches!(failed, Failed::Link(error, _) if error.kind() == no_script)
 }
 
 fn command(name: &str, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> Cmd {

@@ -15,6 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate::port::State;
 use tollgate::{Clock, ManualClock, Timestamp};
 
+use crate::across::Across;
 use crate::bounds::{DENIAL_SETS, DENIALS_PER_SET};
 use crate::request::{Asked, Met};
 
@@ -54,6 +55,14 @@ struct Seen {
     is_old: bool,
 }
 
+/// What is known of a charge now.
+struct Known {
+    /// The time of the server that its key lies on.
+    now: u64,
+    state: State,
+    may_refuse: bool,
+}
+
 /// Where a key is, and how often something there had been forgotten when the request was sent.
 pub(crate) struct Place {
     key: u128,
@@ -87,33 +96,56 @@ impl Denials {
     /// What is known of a request: the refusal, if all its states are known and one of them refuses
     /// it now; otherwise its places, for [`learn`](Self::learn).
     pub(crate) fn look(&self, charges: &[Asked<'_>]) -> Result<Met, Vec<Place>> {
-        let mut places = Vec::new();
-        if self.sets.is_empty() {
+        let (mut known, places) = self.known(charges);
+        // They lie on one server: the latest time is everybody's.
+        let now = known.iter().map(|known| known.now).max().unwrap_or(0);
+        known.iter_mut().for_each(|known| known.now = now);
+        if !self.refuses(charges, &known) {
             return Err(places);
         }
+        let states = known.into_iter().map(|known| known.state).collect();
+        Ok(Met::refused(now, states))
+    }
+
+    /// The same for a request whose keys lie on several servers, each with its own time; its places
+    /// are for [`learn_across`](Self::learn_across).
+    pub(crate) fn look_across(&self, charges: &[Asked<'_>]) -> Result<Across, Vec<Place>> {
+        let (known, places) = self.known(charges);
+        if !self.refuses(charges, &known) {
+            return Err(places);
+        }
+        let states = known.into_iter().map(|known| (known.now, known.state)).collect();
+        Ok(Across { fits: false, states })
+    }
+
+    /// What is known, of each charge that something is known of, and the places of all.
+    fn known(&self, charges: &[Asked<'_>]) -> (Vec<Known>, Vec<Place>) {
+        let (mut known, mut places) = (Vec::new(), Vec::new());
+        if self.sets.is_empty() {
+            return (known, places);
+        }
         let here = self.clock.now();
-        let mut met =
-            Met { now: 0, fits: false, states: Vec::new(), is_scaled: false, rules: Vec::new() };
-        let mut may_refuse = Vec::new();
         for charge in charges {
             let place = self.place(charge);
             let set = self.set(place.key);
             if let Some(seen) = set.find(&place, charge, here, self.lasts) {
-                met.now = met.now.max(self.server_time(seen, here));
-                met.states.push(seen.state.clone());
-                may_refuse.push(!seen.is_old);
+                let (now, state) = (self.server_time(seen, here), seen.state.clone());
+                known.push(Known { now, state, may_refuse: !seen.is_old });
             }
             places.push(Place { changes: set.changes, ..place });
         }
-        let refuses = |((charge, state), may): ((&Asked<'_>, &State), &bool)| {
-            *may && !charge.limiter.terms.ported.decide(state, met.now, charge.cost).is_allowed()
+        (known, places)
+    }
+
+    /// Whether all of a request is known and refuses it, which is counted.
+    fn refuses(&self, charges: &[Asked<'_>], known: &[Known]) -> bool {
+        let refuses = |(charge, known): (&Asked<'_>, &Known)| {
+            let ported = &charge.limiter.terms.ported;
+            known.may_refuse && !ported.decide(&known.state, known.now, charge.cost).is_allowed()
         };
-        let mut all = charges.iter().zip(&met.states).zip(&may_refuse);
-        if met.states.len() < charges.len() || !all.any(refuses) {
-            return Err(places);
-        }
-        self.answered.fetch_add(1, Ordering::Relaxed);
-        Ok(met)
+        let is_refused = known.len() == charges.len() && charges.iter().zip(known).any(refuses);
+        self.answered.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+        is_refused
     }
 
     fn place(&self, charge: &Asked<'_>) -> Place {
@@ -124,15 +156,31 @@ impl Denials {
     /// Keeps what a refused request met, unless something was forgotten since it was sent: it may
     /// have met what was there before.
     pub(crate) fn learn(&self, charges: &[Asked<'_>], places: &[Place], met: &Met) {
+        let states = met.states.iter().map(|state| (met.now, state));
+        self.learn_states(charges, places, states);
+    }
+
+    /// The same for a request whose keys lie on several servers.
+    pub(crate) fn learn_across(&self, charges: &[Asked<'_>], places: &[Place], across: &Across) {
+        let states = across.states.iter().map(|(now, state)| (*now, state));
+        self.learn_states(charges, places, states);
+    }
+
+    fn learn_states<'a>(
+        &self,
+        charges: &[Asked<'_>],
+        places: &[Place],
+        states: impl Iterator<Item = (u64, &'a State)>,
+    ) {
         let at = self.clock.now();
-        for ((charge, place), state) in charges.iter().zip(places).zip(&met.states) {
+        for ((charge, place), (now, state)) in charges.iter().zip(places).zip(states) {
             let mut set = self.set(place.key);
             if set.changes != place.changes {
                 continue;
             }
             let &Place { key, limit, .. } = place;
             let (cost, state) = (charge.cost, state.clone());
-            set.keep(Seen { key, limit, cost, state, now: met.now, at, is_old: false });
+            set.keep(Seen { key, limit, cost, state, now, at, is_old: false });
         }
     }
 
@@ -230,19 +278,22 @@ impl Drop for Forget<'_> {
 mod tests {
     use tollgate::Limit;
 
+    use std::sync::Arc;
+
     use super::*;
+    use crate::layout::Tagging;
     use crate::limiter::Inner;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A cache and its clock, and a limiter of ten an hour.
-    fn new() -> (Denials, ManualClock, Inner) {
+    fn new() -> (Denials, ManualClock, Arc<Inner>) {
         let clock = ManualClock::new();
-        let limiter = Inner::new("a", Limit::per_hour(10)).expect("a valid limit");
-        (Denials::new(SECOND, Some(clock.clone()), [1, 2]), clock, limiter)
+        let limiter = Inner::new(Tagging::None, "a", Limit::per_hour(10)).expect("a valid limit");
+        (Denials::new(SECOND, Some(clock.clone()), [1, 2]), clock, Arc::new(limiter))
     }
 
-    fn asked(limiter: &Inner, key: u64, cost: u64) -> Asked<'_> {
+    fn asked(limiter: &Arc<Inner>, key: u64, cost: u64) -> Asked<'_> {
         Asked { limiter, key: limiter.prefix.key(&key), cost }
     }
 
@@ -250,13 +301,8 @@ mod tests {
     fn empty(clock: &ManualClock, limiter: &Inner) -> Met {
         let now = clock.now().as_nanos() / 1000;
         let owed = limiter.terms.ported.price(10);
-        Met {
-            now,
-            fits: false,
-            states: vec![State::Bucket { at: now, owed }],
-            is_scaled: false,
-            rules: Vec::new(),
-        }
+        let states = vec![State::Bucket { at: now, owed }];
+        Met::refused(now, states)
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub enum StoreError {
     },
     /// The server said no: a wrong password, a read-only replica, no memory left.
     Refused(String),
+    /// Keys that belong together are being moved to another node of a Cluster, some of them already
+    /// there. A request over them is decided key by key, so that only its time-out shows this.
+    Moving(String),
     /// The server cannot do what is needed.
     Unsuitable(String),
     /// Something that is not Tollgate's is kept under this key.
@@ -48,6 +51,7 @@ impl fmt::Display for StoreError {
             StoreError::TimedOut(after) => write!(f, "redis did not answer within {after:?}"),
             StoreError::Away { lasted, .. } => write!(f, "redis has been away for {lasted:.1?}"),
             StoreError::Refused(what) => write!(f, "redis refused: {what}"),
+            StoreError::Moving(what) => write!(f, "redis is moving the keys: {what}"),
             StoreError::Unsuitable(what) => write!(f, "redis cannot be used: {what}"),
             StoreError::Foreign(key) => write!(
                 f,
@@ -78,6 +82,7 @@ impl StoreError {
             | StoreError::TimedOut(_)
             | StoreError::Away { .. }
             | StoreError::Refused(_)
+            | StoreError::Moving(_)
             | StoreError::Unsuitable(_) => true,
             StoreError::Url(_)
             | StoreError::Foreign(_)
@@ -115,12 +120,24 @@ impl Teller {
             }
             ErrorKind::UnexpectedReturnType => StoreError::Script(what),
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
-                StoreError::Unsuitable(format!("the server is part of a cluster ({what})"))
+                StoreError::Unsuitable(format!(
+                    "the server is part of a cluster, write redis+cluster:// instead of redis:// ({what})"
+                ))
             }
+            ErrorKind::Server(ServerErrorKind::TryAgain) => StoreError::Moving(what),
             ErrorKind::Server(ServerErrorKind::ResponseError) if is_script_error(error) => {
                 StoreError::Script(what)
             }
             _ => StoreError::Refused(what),
+        }
+    }
+
+    /// The same, with where it happened.
+    pub(crate) fn tell_at(&self, address: &str, error: &RedisError) -> StoreError {
+        match self.tell(error) {
+            StoreError::Unreachable(what) => StoreError::Unreachable(format!("{address}: {what}")),
+            StoreError::Refused(what) => StoreError::Refused(format!("{address}: {what}")),
+            other => other,
         }
     }
 

@@ -5,68 +5,123 @@
 //! tg:{tag}:<length of the limiter's name>:<name>:h<sha-256><beginning of the key>
 //! ```
 //!
-//! The tag decides the slot in a Cluster. It holds no brace, the name's length is said, and the key
+//! The tag decides the slot in a Cluster, and is empty elsewhere. It holds no brace, the name's length is said, and the key
 //! is written part by part with the length of each, to the end: no two keys are written alike.
 
 use sha2::{Digest, Sha256};
-use tollgate::{Key, KeyName, port};
+use tollgate::{Key, KeyName, Part, port};
 
 use crate::bounds::MAX_KEY;
 
 const DIGEST: usize = 32;
 
-/// What all keys of a limiter begin with.
+/// What all keys begin with, up to the tag.
+const HEAD: &[u8] = b"tg:{";
+
+/// The longest tag that is kept as it is.
+const MAX_TAG: usize = 40;
+
+/// What a key's tag is made of. Keys with one tag lie in one slot of a Cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tagging {
+    /// There are no slots.
+    None,
+    /// The whole key: limiters with the same keys share their slots.
+    Key,
+    /// One part of it, by its number.
+    Part(usize),
+}
+
+/// What all keys of a limiter have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Prefix(Vec<u8>);
+pub(crate) struct Prefix {
+    tagging: Tagging,
+    /// From the tag's end to the key.
+    rest: Vec<u8>,
+}
 
 impl Prefix {
-    pub(crate) fn new(tag: &str, limiter: &str) -> Prefix {
-        let tag: String = tag.chars().flat_map(escaped).collect();
-        Prefix(format!("tg:{{{tag}}}:{}:{limiter}:", limiter.len()).into_bytes())
+    pub(crate) fn new(tagging: Tagging, limiter: &str) -> Prefix {
+        Prefix { tagging, rest: format!("}}:{}:{limiter}:", limiter.len()).into_bytes() }
+    }
+
+    /// The same with keys that are found by one part of theirs, if they are tagged at all.
+    pub(crate) fn by_part(&self, part: usize) -> Prefix {
+        let tagging = match self.tagging {
+            Tagging::None => Tagging::None,
+            _ => Tagging::Part(part),
+        };
+        Prefix { tagging, rest: self.rest.clone() }
     }
 
     /// The name in Redis of `key`.
     pub(crate) fn key(&self, key: &(impl Key + ?Sized)) -> Vec<u8> {
-        let mut name = Vec::with_capacity(self.0.len() + 40);
-        name.extend_from_slice(&self.0);
-        name.push(b'k');
+        let mut name = self.begun(key);
+        let start = name.len();
         port::key_bytes(key, &mut name);
-        self.shortened(name)
+        shortened(name, start)
     }
 
     /// The name in Redis of a key that is written already.
     pub(crate) fn written(&self, key: &[u8]) -> Vec<u8> {
-        self.shortened([self.0.as_slice(), b"k", key].concat())
+        let mut name = match self.tagging {
+            Tagging::None => self.begun(""),
+            _ => self.begun(&port::written_key(key)),
+        };
+        let start = name.len();
+        name.extend_from_slice(key);
+        shortened(name, start)
     }
 
-    /// The name in Redis, once a long key is cut to its digest and beginning.
-    fn shortened(&self, mut name: Vec<u8>) -> Vec<u8> {
-        let start = self.0.len() + 1;
-        if name.len() - start > MAX_KEY {
-            let digest = Sha256::digest(&name[start..]);
-            name.truncate(start + MAX_KEY - DIGEST);
-            name[start - 1] = b'h';
-            name.splice(start..start, digest);
+    /// What the name of `key` has before the key itself.
+    fn begun(&self, key: &(impl Key + ?Sized)) -> Vec<u8> {
+        let mut name = Vec::with_capacity(HEAD.len() + self.rest.len() + 40);
+        name.extend_from_slice(HEAD);
+        match self.tagging {
+            Tagging::None => {}
+            Tagging::Key => tag(key, None, &mut name),
+            Tagging::Part(part) => tag(key, Some(part), &mut name),
         }
+        name.extend_from_slice(&self.rest);
+        name.push(b'k');
         name
     }
 
     /// The inverse of [`key`](Self::key); of a long one the beginning.
     pub(crate) fn name(&self, key: &[u8]) -> Option<KeyName> {
-        match key.strip_prefix(self.0.as_slice())?.split_first()? {
+        let tagged = key.strip_prefix(HEAD)?;
+        let end = tagged.iter().position(|byte| *byte == b'}')?;
+        if (end == 0) != (self.tagging == Tagging::None) {
+            return None;
+        }
+        match tagged[end..].strip_prefix(self.rest.as_slice())?.split_first()? {
             (b'k', written) => Some(port::key_name(written)),
             (b'h', rest) => Some(port::key_name(rest.get(DIGEST..)?)),
             _ => None,
         }
     }
 
-    /// A pattern for SCAN that matches the limiter's keys.
+    /// A pattern for SCAN that matches the limiter's keys, and others by chance.
     pub(crate) fn pattern(&self) -> Vec<u8> {
-        let mut pattern = Vec::with_capacity(self.0.len() + 1);
-        literally(&self.0, &mut pattern);
+        let mut pattern = HEAD.to_vec();
+        if self.tagging != Tagging::None {
+            pattern.push(b'*');
+        }
+        literally(&self.rest, &mut pattern);
         pattern.push(b'*');
         pattern
     }
+}
+
+/// A name whose key begins at `start`; of a long key its digest and beginning.
+fn shortened(mut name: Vec<u8>, start: usize) -> Vec<u8> {
+    if name.len() - start > MAX_KEY {
+        let digest = Sha256::digest(&name[start..]);
+        name.truncate(start + MAX_KEY - DIGEST);
+        name[start - 1] = b'h';
+        name.splice(start..start, digest);
+    }
+    name
 }
 
 /// A pattern for SCAN that matches the keys of all limiters whose names begin with `name`, and
@@ -97,15 +152,53 @@ fn literally(bytes: &[u8], pattern: &mut Vec<u8>) {
     }
 }
 
-/// A brace would end the tag.
-fn escaped(letter: char) -> impl Iterator<Item = char> {
-    let code = match letter {
-        '{' => "%7B",
-        '}' => "%7D",
-        '%' => "%25",
-        _ => "",
-    };
-    code.chars().chain(code.is_empty().then_some(letter))
+/// Writes the tag of `key`, by one of its parts or by all of them: legible, without a brace, never empty.
+/// Different keys may share a tag: it says where a key lies, not which it is.
+fn tag(key: &(impl Key + ?Sized), part: Option<usize>, name: &mut Vec<u8>) {
+    let start = name.len();
+    let mut number = 0;
+    key.parts(&mut |found| {
+        if part.is_none_or(|part| part == number) {
+            if name.len() > start {
+                name.push(b'|');
+            }
+            write_part(found, name);
+        }
+        number += 1;
+    });
+    if part.is_some_and(|part| part >= number) {
+        return tag(key, None, name);
+    }
+    if name.len() == start {
+        name.push(b'-');
+    }
+    if name.len() - start > MAX_TAG {
+        let digest = Sha256::digest(&name[start..]);
+        name.truncate(start);
+        for byte in &digest[..8] {
+            name.extend_from_slice(format!("{byte:02x}").as_bytes());
+        }
+    }
+}
+
+fn write_part(part: Part<'_>, name: &mut Vec<u8>) {
+    match part {
+        Part::Bytes(bytes) => {
+            for byte in bytes {
+                match byte {
+                    // A brace would end the tag.
+                    b'{' | b'}' | b'%' | b'|' | ..=b' ' | 0x7f.. => {
+                        name.extend_from_slice(format!("%{byte:02X}").as_bytes());
+                    }
+                    _ => name.push(*byte),
+                }
+            }
+        }
+        Part::Number(number) => name.extend_from_slice(number.to_string().as_bytes()),
+        Part::Large(number) => name.extend_from_slice(number.to_string().as_bytes()),
+        Part::Ip(address) => name.extend_from_slice(address.to_string().as_bytes()),
+        _ => name.push(b'?'),
+    }
 }
 
 /// A key as errors show it.
@@ -118,23 +211,27 @@ pub(crate) fn shown(key: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routed::slot;
 
     #[test]
     fn no_two_keys_are_written_alike() {
         let long = "x".repeat(70_000);
         let longer = "x".repeat(70_001);
+        let prefix = |name| Prefix::new(Tagging::None, name);
         let mut all = vec![
-            Prefix::new("", "a").key("b:c"),
-            Prefix::new("", "a:k").key("c"),
-            Prefix::new("", "a").key(&("b", "c")),
-            Prefix::new("", "a").key(&("b:", "c")),
-            Prefix::new("", "a").key(""),
-            Prefix::new("", "a").key(&7),
-            Prefix::new("", "a").key("7"),
-            Prefix::new("}:1:a:", "a").key(""),
-            Prefix::new("%7D", "a").key(""),
-            Prefix::new("", "a").key(long.as_str()),
-            Prefix::new("", "a").key(longer.as_str()),
+            prefix("a").key("b:c"),
+            prefix("a:k").key("c"),
+            prefix("a").key(&("b", "c")),
+            prefix("a").key(&("b:", "c")),
+            prefix("a").key(""),
+            prefix("a").key(&7),
+            prefix("a").key("7"),
+            Prefix::new(Tagging::Key, "a").key("}:1:a:k"),
+            Prefix::new(Tagging::Key, "a").key("%7D"),
+            Prefix::new(Tagging::Part(0), "a").key(&("b", "c")),
+            prefix("a").key(long.as_str()),
+            prefix("a").key(longer.as_str()),
+            Prefix::new(Tagging::Key, "a").key(longer.as_str()),
         ];
         assert!(all.iter().all(|key| key.len() < 300), "a long key is shortened");
         let count = all.len();
@@ -145,9 +242,55 @@ mod tests {
 
     #[test]
     fn a_name_is_read_back() {
-        let prefix = Prefix::new("t", "login");
-        let name = prefix.name(&prefix.key(&("acme", 42))).expect("it is a key of the limiter");
-        assert_eq!(name.to_string(), "(acme, 42)");
-        assert_eq!(Prefix::new("t", "logi").name(&prefix.key("ana")), None);
+        for tagging in [Tagging::None, Tagging::Key, Tagging::Part(0), Tagging::Part(1)] {
+            let prefix = Prefix::new(tagging, "login");
+            let name = prefix.name(&prefix.key(&("ac}me", 42))).expect("it is the limiter's key");
+            assert_eq!(name.to_string(), "(ac}me, 42)");
+            assert_eq!(Prefix::new(tagging, "logi").name(&prefix.key("ana")), None);
+        }
+        let tagged = Prefix::new(Tagging::Key, "login").key("ana");
+        assert_eq!(Prefix::new(Tagging::None, "login").name(&tagged), None);
+    }
+
+    #[test]
+    fn a_key_that_is_written_already_has_the_same_name() {
+        let long = "x".repeat(70_000);
+        for tagging in [Tagging::None, Tagging::Key, Tagging::Part(0), Tagging::Part(1)] {
+            let prefix = Prefix::new(tagging, "login");
+            for key in [
+                ("acme", "ana"),
+                ("", "}"),
+                ("a{b}", "\u{0}\u{ff}"),
+                ("t", long.as_str()),
+                (&long, "u"),
+            ] {
+                let mut written = Vec::new();
+                port::key_bytes(&key, &mut written);
+                assert_eq!(prefix.written(&written), prefix.key(&key));
+                assert_eq!(limiter_of(&prefix.key(&key)), Some("login"));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_one_partition_share_a_slot() {
+        let per_user = Prefix::new(Tagging::Part(0), "per user");
+        let per_route = Prefix::new(Tagging::Part(1), "per route");
+        let tenant = Prefix::new(Tagging::Key, "tenant");
+        let keys = |tenant_name: &str| {
+            let (user, route) = ((tenant_name, 42), ("/search", tenant_name));
+            [per_user.key(&user), per_route.key(&route), tenant.key(tenant_name)]
+                .map(|key| slot(&key))
+        };
+        let long = "x".repeat(70_000);
+        for name in ["acme", "", "{", "}", "a{b}c", "\u{0}\u{ff}", long.as_str()] {
+            let [a, b, c] = keys(name);
+            assert!(a == b && b == c, "{name:.20}");
+        }
+        assert_ne!(keys("acme"), keys("globex"));
+        assert!(per_user.key(&("acme", 42)).starts_with(b"tg:{acme}:8:per user:k"));
+        let short = per_user.key("acme");
+        assert_eq!(slot(&short), slot(&tenant.key("acme")), "a key without that part goes by all");
+        assert!(tenant.key(long.as_str()).len() < 330, "a long tag is shortened");
     }
 }

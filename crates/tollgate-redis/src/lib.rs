@@ -17,15 +17,18 @@
 //! # }
 //! ```
 //!
-//! - A [`RedisStore`] is a connection to one server; its [`RedisLimiter`]s answer as
+//! - A [`RedisStore`] is a connection to a server, to the nodes of a Cluster, or to the server that
+//!   Sentinels name; its [`RedisLimiter`]s answer as
 //!   [`tollgate::Limiter`] does, and share their keys with every process that asks.
 //! - A [`RedisGate`] is a whole policy over such a store, and answers as [`tollgate::Gate`] does.
-//! - One round trip decides a request with all its limits, all or nothing, by the server's clock.
+//! - One round trip decides a request with all its limits, all or nothing, by the server's clock;
+//!   two where its keys lie in several slots of a Cluster.
 //! - Decisions are exact to the microsecond: where memory says a wait in nanoseconds, this store
 //!   says it rounded up to the next microsecond, and nothing else differs.
 //! - Every key expires when it is worthless.
 //! - A [`StoreError`] is for what went wrong; a denial is an answer.
 
+mod across;
 mod batch;
 mod bounds;
 mod breaker;
@@ -42,8 +45,12 @@ mod outage;
 mod request;
 mod rescale;
 mod reservation;
+mod routed;
 mod script;
+mod sentinel;
+mod server;
 mod store;
+mod target;
 mod terms;
 
 pub use charge::{RedisCharge, RedisDecisions};

@@ -10,7 +10,7 @@ use tollgate::{Decision, Key, Limit, Status, Taken};
 use crate::bounds::{DEFAULT_RESERVATION, TRIES};
 use crate::charge::RedisCharge;
 use crate::error::StoreError;
-use crate::layout::Prefix;
+use crate::layout::{Prefix, Tagging};
 use crate::request::{Asked, Met, Mode};
 use crate::reservation::Reserved;
 use crate::script;
@@ -36,11 +36,11 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(name: &str, limit: Limit) -> Result<Inner, StoreError> {
+    pub(crate) fn new(tagging: Tagging, name: &str, limit: Limit) -> Result<Inner, StoreError> {
         Ok(Inner {
             name: name.into(),
             terms: Terms::new(limit)?,
-            prefix: Prefix::new("", name),
+            prefix: Prefix::new(tagging, name),
             window: Mutex::new([0, 0]),
         })
     }
@@ -63,7 +63,39 @@ impl RedisLimiter {
         name: &str,
         limit: Limit,
     ) -> Result<RedisLimiter, StoreError> {
-        Ok(RedisLimiter { store, inner: Arc::new(Inner::new(name, limit)?) })
+        let tagging = if store.connection().is_cluster() { Tagging::Key } else { Tagging::None };
+        Ok(RedisLimiter { store, inner: Arc::new(Inner::new(tagging, name, limit)?) })
+    }
+
+    /// The same limiter, whose keys lie in a Cluster by one part of theirs alone, the first being 0.
+    ///
+    /// A request whose keys have that part in common is then decided in one call. Without it, keys
+    /// lie together where all of their parts are equal. Every process must say the same of a limiter:
+    /// keys are sought where they lie. On a single server it changes nothing.
+    ///
+    /// ```no_run
+    /// # use tollgate::Limit;
+    /// # use tollgate_redis::RedisStore;
+    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
+    /// let store = RedisStore::connect("redis+cluster://10.0.0.5:6379,10.0.0.6:6379").await?;
+    /// let tenant = store.limiter("tenant", Limit::per_minute(1000))?;
+    /// let per_user = store.limiter("per user", Limit::per_minute(100))?.partition_by(0);
+    /// // Both lie where "acme" does.
+    /// let request = [tenant.charge("acme"), per_user.charge(("acme", "user-42"))];
+    /// # let _ = store.check_all(&request).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn partition_by(&self, part: usize) -> RedisLimiter {
+        let Inner { name, terms, prefix, .. } = &*self.inner;
+        let inner = Inner {
+            name: name.clone(),
+            terms: terms.clone(),
+            prefix: prefix.by_part(part),
+            window: Mutex::new([0, 0]),
+        };
+        RedisLimiter { store: self.store.clone(), inner: Arc::new(inner) }
     }
 
     /// What it is called.

@@ -1,14 +1,17 @@
-//! A link: one connection to the server, shared by all callers, who pipeline their commands on it.
+//! A link: one connection to a server, shared by all callers, who pipeline their commands on it.
 //! Once broken it stays so; whoever keeps it makes another.
 
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, Value, cmd};
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, RedisError, Value, cmd, pipe};
 use tokio::time::timeout;
 
 use crate::bounds::WAITING_COMMANDS;
 use crate::error::{StoreError, Teller};
+use crate::routed::{Address, probe_key, ranges};
+use crate::sentinel::Sentinels;
+use crate::target::shown;
 
 /// The oldest server that can be used: PXAT came with it.
 const OLDEST: (u64, u64) = (6, 2);
@@ -20,10 +23,19 @@ const MAY_WRITE_KEY: &str = "tg:{}:probe";
 
 /// How to get a link.
 pub(crate) struct Dialer {
-    client: Client,
+    end: End,
     address: String,
     teller: Teller,
     connect_timeout: Duration,
+}
+
+/// What stands at the other end.
+enum End {
+    Server(Box<ConnectionInfo>),
+    /// A node of a Cluster.
+    Node(Box<ConnectionInfo>, Address),
+    /// Whom they name, asked at every dial.
+    Sentinels(Sentinels),
 }
 
 /// A connection to one server. Clones share it.
@@ -31,21 +43,20 @@ pub(crate) struct Dialer {
 pub(crate) struct Link(MultiplexedConnection);
 
 impl Dialer {
-    pub(crate) fn new(url: &str, connect_timeout: Duration) -> Result<Dialer, StoreError> {
-        let client = Client::open(url).map_err(|error| {
-            // The library's message may repeat a part of the URL, which may be the password.
-            let _ = error;
-            StoreError::Url("must be like redis://user:password@host:6379/0, rediss://… for tls or redis+unix:///path".to_owned())
-        })?;
-        let info = client.get_connection_info();
-        let settings = info.redis_settings();
-        let mut teller = Teller { secrets: Vec::new(), timeout: connect_timeout };
-        teller.secrets.extend(settings.username().map(str::to_owned));
-        teller.secrets.extend(settings.password().map(str::to_owned));
-        // The default user is no secret, and its name is a common word.
-        teller.secrets.retain(|secret| secret != "default");
-        let address = shown(info.addr());
-        Ok(Dialer { client, address, teller, connect_timeout })
+    pub(crate) fn to_server(info: ConnectionInfo, connect_timeout: Duration) -> Dialer {
+        let (address, teller) = (shown(info.addr()), teller(&info, connect_timeout));
+        Dialer { end: End::Server(Box::new(info)), address, teller, connect_timeout }
+    }
+
+    pub(crate) fn to_node(info: ConnectionInfo, at: Address, connect_timeout: Duration) -> Dialer {
+        let (address, teller) = (at.to_string(), teller(&info, connect_timeout));
+        Dialer { end: End::Node(Box::new(info), at), address, teller, connect_timeout }
+    }
+
+    pub(crate) fn by_sentinels(sentinels: Sentinels, connect_timeout: Duration) -> Dialer {
+        let teller = teller(&sentinels.server, connect_timeout);
+        let address = sentinels.address();
+        Dialer { end: End::Sentinels(sentinels), address, teller, connect_timeout }
     }
 
     /// Where it leads to, without user and password.
@@ -53,49 +64,96 @@ impl Dialer {
         &self.address
     }
 
+    /// Whether a redirection to another node is an answer like any other.
+    pub(crate) fn is_node(&self) -> bool {
+        matches!(self.end, End::Node(..))
+    }
+
     /// A link to a server that can be used.
     pub(crate) async fn dial(&self) -> Result<Link, StoreError> {
         let late = StoreError::TimedOut(self.connect_timeout);
-        timeout(self.connect_timeout, self.dial_unbounded()).await.unwrap_or(Err(late))
+        let dialed = async {
+            match &self.end {
+                End::Server(info) | End::Node(info, _) => {
+                    let link = self.connect(info).await?;
+                    let facts = link.info("server").await.map_err(|error| self.tell(&error))?;
+                    self.see_that_it_fits(&facts, &self.address)?;
+                    Ok(link)
+                }
+                End::Sentinels(sentinels) => sentinels.dial(self).await,
+            }
+        };
+        timeout(self.connect_timeout, dialed).await.unwrap_or(Err(late))
     }
 
-    async fn dial_unbounded(&self) -> Result<Link, StoreError> {
+    /// A link to whoever is there.
+    pub(crate) async fn connect(&self, info: &ConnectionInfo) -> Result<Link, StoreError> {
         let config = AsyncConnectionConfig::new()
             // Whoever calls bounds the time: a second timer would cost as much.
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(WAITING_COMMANDS);
-        let made = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        let link = Link(made.map_err(|error| self.tell(&error))?);
-        let info = link.ask(cmd("INFO").arg("server")).await.map_err(|error| self.tell(&error))?;
-        let info = match info {
-            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
-            _ => String::new(),
-        };
-        see_that_it_fits(&info)?;
-        Ok(link)
+        let tell = |error| self.teller.tell_at(&shown(info.addr()), &error);
+        let client = Client::open(info.clone()).map_err(tell)?;
+        let made = client.get_multiplexed_async_connection_with_config(&config).await;
+        made.map(Link).map_err(tell)
     }
 
     /// Sees that a script may write, and is answered no later than calls must be.
     pub(crate) async fn probe(&self, link: &Link, within: Duration) -> Result<(), StoreError> {
-        let mut probe = cmd("EVAL");
-        probe.arg(MAY_WRITE).arg(1).arg(MAY_WRITE_KEY);
-        match timeout(within, link.ask(&probe)).await {
-            Ok(answer) => answer.map(drop).map_err(|error| self.tell(&error)),
+        let probed = async {
+            let mut probe = cmd("EVAL");
+            probe.arg(MAY_WRITE).arg(1);
+            match &self.end {
+                End::Server(_) | End::Sentinels(_) => probe.arg(MAY_WRITE_KEY),
+                End::Node(_, at) => {
+                    let slots = link.ask(cmd("CLUSTER").arg("SLOTS")).await?;
+                    // One that serves nothing has nothing to write: that it answers is enough.
+                    let Some(key) = probe_key(&ranges(slots, at), at) else { return Ok(()) };
+                    probe.arg(key)
+                }
+            };
+            link.ask(&probe).await.map(drop)
+        };
+        match timeout(within, probed).await {
+            Ok(answer) => answer.map_err(|error| self.tell(&error)),
             Err(_) => Err(StoreError::TimedOut(within)),
         }
     }
 
     /// An error of the client library, in our words, with where it happened.
     pub(crate) fn tell(&self, error: &RedisError) -> StoreError {
-        match self.teller.tell(error) {
-            StoreError::Unreachable(what) => {
-                StoreError::Unreachable(format!("{}: {what}", self.address))
-            }
-            StoreError::Refused(what) => StoreError::Refused(format!("{}: {what}", self.address)),
-            other => other,
+        self.teller.tell_at(&self.address, error)
+    }
+
+    /// The same for another place.
+    pub(crate) fn tell_at(&self, address: &str, error: &RedisError) -> StoreError {
+        self.teller.tell_at(address, error)
+    }
+
+    pub(crate) fn see_that_it_fits(&self, facts: &Facts, at: &str) -> Result<(), StoreError> {
+        let version = facts.get("redis_version").unwrap_or("unknown");
+        let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+        if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
+            return Err(StoreError::Unsuitable(format!(
+                "the server's version is {version}, must be at least 6.2"
+            )));
         }
+        // Valkey has a word of its own.
+        let kind = facts.get("redis_mode").or(facts.get("server_mode"));
+        let wrong = match (kind, self.is_node()) {
+            (Some("cluster"), false) => {
+                format!("{at} is part of a cluster, write redis+cluster://{at} instead of redis://")
+            }
+            (Some("standalone"), true) => format!(
+                "{at} is not part of a cluster, write redis://{at} instead of redis+cluster://"
+            ),
+            (Some("sentinel"), _) => format!(
+                "{at} is a sentinel, write redis+sentinel://{at}/ and the name of what it watches"
+            ),
+            _ => return Ok(()),
+        };
+        Err(StoreError::Unsuitable(wrong))
     }
 }
 
@@ -105,33 +163,39 @@ impl Link {
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
         self.0.clone().send_packed_command(command).await.and_then(Value::extract_error)
     }
+
+    /// The same behind ASKING, in one piece: another's command could come between the two.
+    pub(crate) async fn ask_asking(&self, command: &Cmd) -> Result<Value, RedisError> {
+        let mut both = pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        let answers = self.0.clone().send_packed_commands(&both, 0, 2).await?;
+        answers.into_iter().nth(1).unwrap_or(Value::Nil).extract_error()
+    }
+
+    /// What the server says of itself in one section of INFO.
+    pub(crate) async fn info(&self, section: &str) -> Result<Facts, RedisError> {
+        Ok(Facts(match self.ask(cmd("INFO").arg(section)).await? {
+            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+            _ => String::new(),
+        }))
+    }
 }
 
-fn see_that_it_fits(info: &str) -> Result<(), StoreError> {
-    let fact = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let version = fact("redis_version").unwrap_or("unknown");
-    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
-    if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
-        return Err(StoreError::Unsuitable(format!(
-            "the server's version is {version}, must be at least 6.2"
-        )));
+/// An answer to INFO.
+pub(crate) struct Facts(String);
+
+impl Facts {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     }
-    if fact("redis_mode") == Some("cluster") {
-        return Err(StoreError::Unsuitable(
-            "the server is part of a cluster, this store is for a single server".to_owned(),
-        ));
-    }
-    Ok(())
 }
 
-fn shown(address: &ConnectionAddr) -> String {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            format!("{host}:{port}")
-        }
-        ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => "the server".to_owned(),
-    }
+fn teller(info: &ConnectionInfo, timeout: Duration) -> Teller {
+    let settings = info.redis_settings();
+    let names = [settings.username(), settings.password()];
+    // The default user is no secret, and its name is a common word.
+    let secrets = names.into_iter().flatten().filter(|name| *name != "default");
+    Teller { secrets: secrets.map(str::to_owned).collect(), timeout }
 }

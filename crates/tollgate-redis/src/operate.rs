@@ -1,12 +1,17 @@
 //! For operators: the keys of a limiter, and making many of them new.
 
+use futures_util::future::try_join_all;
 use redis::{Value, cmd};
 use tollgate::{Key, KeyName, Part};
 
 use crate::bounds::SCAN_COUNT;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
+use crate::routed::Node;
 use crate::store::RedisStore;
+
+/// Where a scan begins.
+const START: &[u8] = b"0";
 
 /// How far a long operation has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +25,8 @@ pub struct Progress {
 
 /// A walk through the keys of a limiter, in steps that are short for the server.
 ///
-/// Keys that are there all the while are met at least once, maybe more often; checks go on.
+/// Keys that are there all the while are met at least once, maybe more often; checks go on. In a
+/// Cluster every node that serves slots is walked; keys that are moved meanwhile may be missed.
 #[derive(Debug)]
 pub struct RedisKeys<'a> {
     limiter: &'a RedisLimiter,
@@ -31,13 +37,16 @@ pub struct RedisKeys<'a> {
 #[derive(Debug)]
 pub(crate) struct Scan {
     pattern: Vec<u8>,
+    /// The nodes of a Cluster that are still to be walked, the one being walked last; `None` before
+    /// the first step.
+    nodes: Option<Vec<Node>>,
     /// `None` at the end.
     cursor: Option<Vec<u8>>,
 }
 
 impl Scan {
     pub(crate) fn new(pattern: Vec<u8>) -> Scan {
-        Scan { pattern, cursor: Some(b"0".to_vec()) }
+        Scan { pattern, nodes: None, cursor: Some(START.to_vec()) }
     }
 
     /// The keys of the next step, which may be none; `None` at the end.
@@ -48,16 +57,28 @@ impl Scan {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let mut scan = cmd("SCAN");
         scan.arg(&cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(SCAN_COUNT);
-        let Value::Array(answer) = store.connection().send(&scan).await? else {
+        let connection = store.connection();
+        let nodes = match &mut self.nodes {
+            Some(nodes) => nodes,
+            unknown => unknown.insert(connection.nodes().await?),
+        };
+        let answer = match nodes.last() {
+            Some(node) => connection.send_to(node, &scan).await?,
+            None => connection.send(&scan).await?,
+        };
+        let Value::Array(answer) = answer else {
             return Err(StoreError::Script("SCAN answered something else".to_owned()));
         };
         let mut answer = answer.into_iter();
         if let Some(Value::BulkString(cursor)) = answer.next() {
             self.cursor = Some(cursor).filter(|cursor| cursor != b"0");
         }
+        if self.cursor.is_none() && nodes.pop().is_some() && !nodes.is_empty() {
+            self.cursor = Some(START.to_vec());
+        }
         let Some(Value::Array(keys)) = answer.next() else { return Ok(Some(Vec::new())) };
-        let bytes = |key| if let Value::BulkString(bytes) = key { Some(bytes) } else { None };
-        Ok(Some(keys.into_iter().filter_map(bytes).collect()))
+        let own = |key| if let Value::BulkString(bytes) = key { Some(bytes) } else { None };
+        Ok(Some(keys.into_iter().filter_map(own).collect()))
     }
 }
 
@@ -66,12 +87,19 @@ pub(crate) async fn unlink(store: &RedisStore, keys: &[&Vec<u8>]) -> Result<u64,
     if keys.is_empty() {
         return Ok(0);
     }
-    let gone = store.connection().send(cmd("UNLINK").arg(keys)).await;
-    keys.iter().for_each(|key| store.denials().forget(key));
-    match gone? {
-        Value::Int(gone) => Ok(u64::try_from(gone).unwrap_or(0)),
-        _ => Ok(0),
-    }
+    let connection = store.connection();
+    // A Cluster takes the keys of one slot with a command, so that each has one of its own.
+    let size = if connection.is_cluster() { 1 } else { keys.len() };
+    let answers = keys.chunks(size).map(|some| async move {
+        let gone = connection.send(cmd("UNLINK").arg(some)).await;
+        some.iter().for_each(|key| store.denials().forget(key));
+        gone
+    });
+    let count = |answer| match answer {
+        Value::Int(gone) => u64::try_from(gone).unwrap_or(0),
+        _ => 0,
+    };
+    Ok(try_join_all(answers).await?.into_iter().map(count).sum())
 }
 
 impl RedisKeys<'_> {
@@ -123,11 +151,11 @@ impl RedisLimiter {
         let mut done = Progress::default();
         let mut walk = Scan::new(self.inner.prefix.pattern());
         while let Some(keys) = walk.step(&self.store).await? {
-            let is_meant =
-                |key: &&Vec<u8>| self.inner.prefix.name(key).is_some_and(|name| is_meant(&name));
-            done.seen += u64::try_from(keys.len()).unwrap_or(0);
-            let meant: Vec<&Vec<u8>> = keys.iter().filter(is_meant).collect();
-            done.reset += unlink(&self.store, &meant).await?;
+            let own = keys.iter().filter_map(|key| Some((key, self.inner.prefix.name(key)?)));
+            let own: Vec<(&Vec<u8>, KeyName)> = own.collect();
+            done.seen += u64::try_from(own.len()).unwrap_or(0);
+            let meant = own.iter().filter(|(_, name)| is_meant(name)).map(|(key, _)| *key);
+            done.reset += unlink(&self.store, &meant.collect::<Vec<_>>()).await?;
             progress(done);
         }
         Ok(done)

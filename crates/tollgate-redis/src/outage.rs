@@ -9,9 +9,12 @@ use crate::error::StoreError;
 #[non_exhaustive]
 pub struct Health {
     /// Whether there is a connection. There is none before the first call, during an outage, and
-    /// for a moment after a connection has broken.
+    /// for a moment after a connection has broken. In a Cluster, whether every slot is served by a
+    /// node that there is a connection to.
     pub connected: bool,
-    /// The outage that goes on, if there is one: calls fail at once until it has ended.
+    /// The outage that goes on, if there is one: calls fail at once until it has ended. In a Cluster
+    /// it is a node's, and the calls on that node's keys fail; where several are away, this is the one
+    /// that has been for the longest time.
     pub outage: Option<Outage>,
     /// How many outages there have been, the one that goes on included.
     pub outages: u64,
@@ -25,6 +28,8 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outage {
+    /// Which server is away: its host and port, or what the Sentinels call it.
+    pub address: String,
     /// How long it has lasted.
     pub lasted: Duration,
     /// What the last try came to.

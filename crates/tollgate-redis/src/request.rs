@@ -1,20 +1,24 @@
 //! A request to the script, and what is done where it cannot be answered at once.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use redis::Value;
 use tollgate::port::State;
 
-use crate::bounds::TRIES;
+use crate::bounds::{MAX_RESERVATION, TRIES};
 use crate::error::StoreError;
 use crate::layout::shown;
 use crate::limiter::Inner;
 use crate::rescale;
+use crate::reservation::Claim;
 use crate::script;
 use crate::store::RedisStore;
 
 /// A charge on its way to the script.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asked<'a> {
-    pub(crate) limiter: &'a Inner,
+    pub(crate) limiter: &'a Arc<Inner>,
     /// The key's name in Redis.
     pub(crate) key: Vec<u8>,
     pub(crate) cost: u64,
@@ -27,11 +31,18 @@ pub(crate) enum Mode {
     Look,
 }
 
-/// A reservation on its way: for each charge its ticket with its units and amount.
+/// A reservation on its way: its time-out, and each charge's ticket with its units and amount.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) timeout: String,
     pub(crate) tickets: Vec<Vec<u8>>,
+}
+
+impl Hold {
+    pub(crate) fn of(claims: &[Claim], timeout: Duration) -> Hold {
+        let timeout = timeout.min(MAX_RESERVATION).as_micros().to_string();
+        Hold { timeout, tickets: claims.iter().map(Claim::record).collect() }
+    }
 }
 
 /// What goes with the charges of several rules: which are whose, and the keys of the rules' blocks.
@@ -64,10 +75,27 @@ pub(crate) struct Met {
     pub(crate) fits: bool,
     /// Each key's state before anything was taken.
     pub(crate) states: Vec<State>,
+    /// Whether what does not fit is held by others who are on their way, so that it may fit soon.
+    pub(crate) is_contended: bool,
     /// Whether one of them is kept in other numbers than those that ask.
     pub(crate) is_scaled: bool,
     /// What the script says of each rule, if it was asked.
     pub(crate) rules: Vec<u8>,
+}
+
+impl Met {
+    /// A refusal by what is known here.
+    pub(crate) fn refused(now: u64, states: Vec<State>) -> Met {
+        let (is_contended, is_scaled, rules) = (false, false, Vec::new());
+        Met { now, fits: false, states, is_contended, is_scaled, rules }
+    }
+
+    /// Whether a refusal may be repeated without asking. What a request on its way holds may be back
+    /// at once, and what is kept in other numbers comes back at their pace, not at that of those
+    /// that ask.
+    pub(crate) fn may_be_learned(&self) -> bool {
+        !self.is_contended && !self.is_scaled
+    }
 }
 
 /// An answer of the script: the time, what came of it, and more.
@@ -145,14 +173,16 @@ impl RedisStore {
         let met = self.connection().within(self.ask_until_answered(charges, how)).await?;
         if met.fits {
             self.denials().outdate(&places);
-        } else if !met.is_scaled {
-            // What is kept in other numbers comes back at their pace, not at that of those that ask.
+        } else if met.may_be_learned() || (how.hold.is_some() && !met.is_scaled) {
+            // A caller's reservation cannot tell what requests on their way hold from what other
+            // callers hold for as long as itself.
             self.denials().learn(charges, &places, &met);
         }
         Ok(met)
     }
 
-    async fn ask_until_answered(
+    /// The same; the caller bounds the time.
+    pub(crate) async fn ask_until_answered(
         &self,
         charges: &[Asked<'_>],
         how: How<'_>,
@@ -162,11 +192,12 @@ impl RedisStore {
         for _ in 0..TRIES {
             let reply = self.ask_once(charges, how, &replaced).await?;
             let (now, verdict, number) = (reply.now, reply.verdict, reply.culprit());
-            if let 0 | 1 = verdict {
+            if let 0 | 1 | script::HELD = verdict {
                 let (states, rules) = reply.met(charges)?;
                 let is_scaled = !replaced.is_empty() || states.iter().any(Option::is_none);
                 if let Some(states) = self.rescaled(charges, states, now).await? {
-                    return Ok(Met { now, fits: verdict == 1, states, is_scaled, rules });
+                    let (fits, is_contended) = (verdict == 1, verdict == script::HELD);
+                    return Ok(Met { now, fits, states, is_contended, is_scaled, rules });
                 }
                 continue;
             }
@@ -263,17 +294,27 @@ impl RedisStore {
     /// try, since costs name the calendar's window.
     pub(crate) async fn change(
         &self,
-        limiter: &Inner,
+        limiter: &Arc<Inner>,
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
         let _forgets = self.denials().forget_at_last(key);
+        self.change_quietly(limiter, key, what).await
+    }
+
+    /// The same for what the deny cache is told of otherwise, or need not know.
+    pub(crate) async fn change_quietly(
+        &self,
+        limiter: &Arc<Inner>,
+        key: &[u8],
+        what: impl Fn() -> Vec<Vec<u8>>,
+    ) -> Result<bool, StoreError> {
         self.connection().within(self.change_until_done(limiter, key, what)).await
     }
 
     async fn change_until_done(
         &self,
-        limiter: &Inner,
+        limiter: &Arc<Inner>,
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {

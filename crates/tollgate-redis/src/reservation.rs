@@ -4,16 +4,17 @@
 //! next touches the key after its time-out gives them back, whatever became of its owner.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::Decision;
 use tollgate::port::State;
 
-use crate::bounds::MAX_RESERVATION;
 use crate::error::StoreError;
-use crate::limiter::{RedisLimiter, agree};
+use crate::limiter::{Inner, RedisLimiter, agree};
 use crate::request::{Asked, Hold, How, Mode};
 use crate::script::Packed;
+use crate::store::RedisStore;
 
 /// The answer to [`RedisLimiter::reserve`].
 #[derive(Debug)]
@@ -36,12 +37,14 @@ pub struct RedisReservation {
     claim: Option<Claim>,
 }
 
-/// What a reservation holds.
+/// Units that are held, and how to end that.
+#[derive(Clone)]
 pub(crate) struct Claim {
-    pub(crate) limiter: RedisLimiter,
+    store: RedisStore,
+    limiter: Arc<Inner>,
     pub(crate) key: Vec<u8>,
-    pub(crate) ticket: [u8; 8],
-    pub(crate) cost: u64,
+    ticket: [u8; 8],
+    cost: u64,
 }
 
 impl Reserved {
@@ -51,14 +54,10 @@ impl Reserved {
         cost: u64,
         timeout: Duration,
     ) -> Result<Reserved, StoreError> {
-        let ticket = limiter.store.next_ticket().to_be_bytes();
         let terms = &limiter.inner.terms;
-        let packed = Packed::default().bytes(&ticket).bytes(&cost.to_be_bytes());
-        let hold = Hold {
-            timeout: timeout.min(MAX_RESERVATION).as_micros().to_string(),
-            tickets: vec![packed.bytes(&terms.amount(cost).0).0],
-        };
         let asked = [Asked { limiter: &limiter.inner, key, cost }];
+        let claim = Claim::new(&limiter.store, &asked[0]);
+        let hold = Hold::of(std::slice::from_ref(&claim), timeout);
         let possible = limiter.is_possible(cost);
         let (mode, hold) = if possible { (Mode::Take, Some(&hold)) } else { (Mode::Look, None) };
         let mut met = limiter.store.ask(&asked, How { mode, hold, rules: None }).await?;
@@ -70,8 +69,6 @@ impl Reserved {
         if !decision.is_allowed() {
             return Ok(Reserved::Denied(decision));
         }
-        let [Asked { key, .. }] = asked;
-        let claim = Claim { limiter: limiter.clone(), key, ticket, cost };
         Ok(Reserved::Held(RedisReservation::new(decision, claim)))
     }
 
@@ -138,8 +135,43 @@ impl RedisReservation {
 }
 
 impl Claim {
+    /// To be asked for.
+    pub(crate) fn new(store: &RedisStore, asked: &Asked<'_>) -> Claim {
+        let ticket = store.next_ticket().to_be_bytes();
+        let (key, cost) = (asked.key.clone(), asked.cost);
+        Claim { store: store.clone(), limiter: asked.limiter.clone(), key, ticket, cost }
+    }
+
+    /// What the script writes down of it.
+    pub(crate) fn record(&self) -> Vec<u8> {
+        let packed = Packed::default().bytes(&self.ticket).bytes(&self.cost.to_be_bytes());
+        packed.bytes(&self.limiter.terms.amount(self.cost).0).0
+    }
+
+    /// Gives everything back.
+    pub(crate) async fn cancel(&self) -> Result<(), StoreError> {
+        self.settle(0).await
+    }
+
     async fn settle(&self, actual: u64) -> Result<(), StoreError> {
-        let RedisLimiter { store, inner } = &self.limiter;
+        let _forgets = self.store.denials().forget_at_last(&self.key);
+        self.settle_quietly(actual).await
+    }
+
+    /// Keeps what a request over several slots holds on its way: the deny cache hears of the request
+    /// as a whole.
+    pub(crate) async fn commit_part(&self) -> Result<(), StoreError> {
+        self.settle_quietly(self.cost).await
+    }
+
+    /// Gives it back: the key is then as the request met it, and what was refused for want of it was
+    /// not learnt.
+    pub(crate) async fn cancel_part(&self) -> Result<(), StoreError> {
+        self.settle_quietly(0).await
+    }
+
+    async fn settle_quietly(&self, actual: u64) -> Result<(), StoreError> {
+        let Claim { store, limiter: inner, .. } = self;
         let spec = |units: u64| if units > 0 { inner.spec(units) } else { Vec::new() };
         let back = self.cost.saturating_sub(actual);
         let amount = if back > 0 { inner.terms.amount(back).0 } else { Vec::new() };
@@ -147,7 +179,7 @@ impl Claim {
             let (more, anew) = (spec(actual.saturating_sub(self.cost)), spec(actual));
             vec![b"end".to_vec(), self.ticket.to_vec(), amount.clone(), more, anew]
         };
-        store.change(inner, &self.key, what).await.map(drop)
+        store.change_quietly(inner, &self.key, what).await.map(drop)
     }
 }
 
@@ -156,7 +188,7 @@ impl Drop for RedisReservation {
         let Some(claim) = self.claim.take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // Should it fail, the units come back when the reservation times out.
-            runtime.spawn(async move { claim.settle(0).await });
+            runtime.spawn(async move { claim.cancel().await });
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) const CALENDAR: i64 = 3;
 pub(crate) const DUE: i64 = 4;
 pub(crate) const MANY: i64 = 5;
 pub(crate) const FOREIGN: i64 = 6;
+/// Denied for want of what a request on its way may hold.
+pub(crate) const HELD: i64 = 7;
 
 /// Bytes of a reservation's record.
 pub(crate) const RECORD: usize = 44;

@@ -1,4 +1,4 @@
-//! The store: a connection to one server, and the limiters whose state it keeps.
+//! The store: a connection to a server or a Cluster, and the limiters whose state it keeps.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::limiter::RedisLimiter;
 use crate::outage::Health;
 use crate::script;
 
-/// A Redis or Valkey server that keeps the state of limiters. Clones share the connection.
+/// A Redis or Valkey server, or a Cluster of them, that keeps the state of limiters. Clones share
+/// the connections.
 ///
 /// ```no_run
 /// use tollgate::Limit;
@@ -48,11 +49,14 @@ impl RedisStore {
     /// Connects to the server at `url`, and sees that it can be used.
     ///
     /// `redis://user:password@host:6379/0`, `rediss://…` for TLS (feature `tls`),
-    /// `redis+unix:///path?db=0&user=…&pass=…` for a socket; `?protocol=resp3` for RESP3.
+    /// `redis+unix:///path?db=0&user=…&pass=…` for a socket; `?protocol=resp3` for RESP3;
+    /// `redis+cluster://host1:6379,host2:6379` for a Cluster by some of its nodes, and
+    /// `redis+sentinel://host1:26379,host2:26379/mymaster/0` for the server that Sentinels name
+    /// (`rediss+…` for TLS).
     ///
     /// # Errors
     /// Where the URL is wrong, nobody answers, the password is refused, the server is older than
-    /// 6.2 or is part of a Cluster.
+    /// 6.2 or is of another kind than the URL says.
     pub async fn connect(url: &str) -> Result<RedisStore, StoreError> {
         RedisStore::builder(url).connect().await
     }
@@ -191,8 +195,8 @@ impl RedisStoreBuilder {
     }
 
     /// Opens the store without asking the server: the first call connects. A server that is absent,
-    /// refuses the password, is too old or is part of a Cluster is then an outage, which ends when
-    /// that is mended, and [`RedisStore::health`] says why.
+    /// refuses the password, is too old or of another kind than the URL says is then an outage, which
+    /// ends when that is mended, and [`RedisStore::health`] says why.
     ///
     /// # Errors
     /// Where the URL is wrong.

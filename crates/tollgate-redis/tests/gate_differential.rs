@@ -1,7 +1,8 @@
 //! Seeded policies and requests, decided by a gate in memory and by one over Redis: every field of
 //! every ruling is the same, waits rounded up to whole microseconds.
 //!
-//! `TOLLGATE_RULINGS` says how many rulings at least; 30,000 if it does not.
+//! `TOLLGATE_RULINGS` says how many rulings at least; 30,000 on a server and 5,000 on a Cluster if it
+//! does not.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
@@ -11,7 +12,6 @@ mod policies;
 #[path = "common/rulings.rs"]
 mod rulings;
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use common::{PATIENCE, server, unique, wait};
@@ -20,19 +20,16 @@ use rulings::Said;
 use tokio::task::JoinSet;
 use tollgate::{Client, Gate, Hold, ManualClock, MemoryStore, Override, Policy, Timestamp};
 use tollgate_redis::{RedisGate, RedisHold, RedisStore};
+use tollgate_testkit::RedisCluster;
 
 const AT_ONCE: u64 = 32;
 const STEPS: usize = 150;
 
 /// A store that asks the server each time: what it remembers of refusals, the limits that did not
 /// refuse may since have left behind.
-fn store() -> &'static RedisStore {
-    static STORE: OnceLock<RedisStore> = OnceLock::new();
-    STORE.get_or_init(|| {
-        let builder = RedisStore::builder(server().url()).deny_cache_for(Duration::ZERO);
-        let builder = builder.timeout(PATIENCE).connect_timeout(PATIENCE);
-        wait(builder.connect()).unwrap()
-    })
+fn store(url: &str) -> RedisStore {
+    let builder = RedisStore::builder(url).deny_cache_for(Duration::ZERO);
+    wait(builder.timeout(PATIENCE).connect_timeout(PATIENCE).connect()).unwrap()
 }
 
 /// A policy in memory and over Redis, on one clock.
@@ -48,12 +45,13 @@ struct Two {
 }
 
 impl Two {
-    fn new(seed: u64) -> Two {
+    fn new(store: &RedisStore, seed: u64) -> Two {
         let mut dice = Dice::new(seed);
-        let policy = dice.policy();
+        let mut policy = dice.policy();
+        policy.partition = seed.is_multiple_of(3).then(|| "user".to_owned());
         let clock = ManualClock::at(Timestamp::from_secs(1_700_000_000 + dice.below(100_000)));
         let memory = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-        let redis = store().with_injected_clock(clock.clone());
+        let redis = store.with_injected_clock(clock.clone());
         let redis = RedisGate::builder(redis).namespace(unique("ns")).build(policy.clone());
         Two {
             clock,
@@ -215,29 +213,40 @@ impl Two {
     }
 }
 
-async fn play(seed: u64) -> usize {
-    let mut two = Two::new(seed);
+async fn play(store: RedisStore, seed: u64) -> usize {
+    let mut two = Two::new(&store, seed);
     for _ in 0..STEPS {
         two.step().await;
     }
     two.rulings
 }
 
-#[test]
-fn a_gate_over_redis_rules_as_one_in_memory() {
+/// Plays policies until there were so many rulings, or as many as `TOLLGATE_RULINGS` says.
+fn compare_with(store: &RedisStore, wanted: usize, mut seeds: impl Iterator<Item = u64>) {
     let wanted: usize = std::env::var("TOLLGATE_RULINGS")
-        .map_or(30_000, |text| text.parse().expect("TOLLGATE_RULINGS is a number"));
-    store();
-    let (mut seeds, mut rulings) = (0.., 0);
+        .map_or(wanted, |text| text.parse().expect("TOLLGATE_RULINGS is a number"));
+    let mut rulings = 0;
     wait(async {
         let mut playing = JoinSet::new();
         while rulings < wanted || !playing.is_empty() {
             while rulings < wanted && (playing.len() as u64) < AT_ONCE {
-                playing.spawn(play(seeds.next().unwrap()));
+                playing.spawn(play(store.clone(), seeds.next().unwrap()));
             }
             rulings += playing.join_next().await.unwrap().unwrap();
         }
     });
     println!("{rulings} rulings");
     assert!(rulings >= wanted);
+}
+
+#[test]
+fn a_gate_over_redis_rules_as_one_in_memory() {
+    compare_with(&store(&server().url()), 30_000, 0..);
+}
+
+#[test]
+fn a_gate_over_a_cluster_rules_as_one_in_memory_wherever_its_rules_lie() {
+    let cluster = RedisCluster::start(3);
+    // Without changed numbers: what is held on the way is scaled, too, and rounded once more.
+    compare_with(&store(&cluster.url()), 5_000, (1..).step_by(2));
 }

@@ -254,6 +254,7 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
         let cases = [
             ("redis_version:6.0.16\r\nredis_mode:standalone", "6.0.16, must be at least 6.2"),
             ("redis_version:7.0.15\r\nredis_mode:cluster", "part of a cluster"),
+            ("redis_version:7.2.4\r\nserver_mode:cluster", "part of a cluster"),
             ("something:else", "unknown, must be at least 6.2"),
         ];
         for (info, reason) in cases {

@@ -60,7 +60,7 @@ impl RedisGateBuilder {
         portable::check(&policy)?;
         let local = Gate::on(memory(&store, MemoryStore::builder())?, policy.without_store(nodes))?;
         let resolver = Gate::on(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
-        let names = RwLock::new(Arc::new(Names::new(&namespace, &resolver.policy())));
+        let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
         let shared = Shared::new(&namespace);
         let nodes = AtomicU64::new(nodes);
         let inner = Inner { store, namespace, resolver, local, nodes, names, shared };

@@ -1,19 +1,21 @@
 //! From a planned request to one call of the script, and from its answer to a ruling.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use tollgate::port::{Planned, RuleAnswer};
+use tollgate::port::{Planned, PlannedRule, RuleAnswer, State};
 use tollgate::{Decision, Ruling};
 
 use super::RedisGate;
 use super::hold::Scaled;
 use super::names::Names;
-use crate::bounds::{MAX_RESERVATION, MAX_RULE_CHARGES};
+use crate::across::Across;
+use crate::bounds::MAX_RULE_CHARGES;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
-use crate::request::{Asked, Hold, How, Met, Mode, Rules};
+use crate::request::{Asked, Hold, How, Mode, Rules};
 use crate::reservation::{Claim, RedisReservation};
-use crate::script::{Packed, Unpacked};
+use crate::script::Unpacked;
 
 /// Whether charges are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,25 +23,41 @@ pub(super) enum Way {
     Take,
     /// Takes, and a denial blocks nobody.
     Try,
+    /// Takes nothing, and blocks whoever is denied.
+    Punish,
     Look,
 }
 
-/// What a call asks for: the charges of each rule, one after the other.
-struct Call<'p> {
-    planned: &'p Planned,
+/// What a request asks for: the charges of each rule, one after the other.
+pub(super) struct Call<'p> {
+    pub(super) planned: &'p Planned,
+    names: &'p Names,
+    pub(super) way: Way,
+    /// Until when what is taken is reserved, if it is.
+    pub(super) timeout: Option<Duration>,
     limiters: Vec<RedisLimiter>,
     keys: Vec<Vec<u8>>,
     costs: Vec<u64>,
-    blocks: Vec<Vec<u8>>,
-    /// For each rule the number of its block's key, from 1; 0 for none.
-    block_of: Vec<u8>,
+    /// The key of each rule's block, if it is to be read.
+    pub(super) blocks: Vec<Option<Vec<u8>>>,
+}
+
+/// What came of it.
+pub(super) struct Answer {
+    /// Of every charge.
+    pub(super) across: Across,
+    /// Of every rule.
+    pub(super) told: Vec<Told>,
+    /// What is reserved, maybe with charges that were not taken.
+    pub(super) claims: Vec<Claim>,
 }
 
 /// What the script says of a rule.
-struct Told {
-    taken: bool,
-    was_blocked: bool,
-    blocked: Duration,
+#[derive(Clone, Copy, Default)]
+pub(super) struct Told {
+    pub(super) taken: bool,
+    pub(super) was_blocked: bool,
+    pub(super) blocked: Duration,
 }
 
 impl RedisGate {
@@ -51,32 +69,42 @@ impl RedisGate {
         timeout: Option<Duration>,
     ) -> Result<(Ruling, Vec<Scaled>), StoreError> {
         let names = self.names(planned.policy());
-        let call = self.call(planned, &names)?;
-        if call.keys.is_empty() && call.blocks.is_empty() {
+        let mut call = self.call(planned, &names)?;
+        (call.way, call.timeout) = (way, timeout);
+        let blocks = call.blocks.iter().flatten();
+        if call.keys.is_empty() && blocks.clone().next().is_none() {
             let nothing = planned.rules().iter().map(|_| RuleAnswer::default());
             return Ok((planned.ruling(&nothing.collect::<Vec<_>>()), Vec::new()));
         }
         let reports = planned.rules().iter().any(|rule| rule.shadow) && way != Way::Look;
-        let is_plain = call.blocks.is_empty() && !reports && timeout.is_none();
-        let (met, told, tickets) = if is_plain {
-            self.ask_plainly(&call, way).await?
+        let is_plain = blocks.clone().next().is_none() && !reports && timeout.is_none();
+        let answer = if is_plain {
+            self.ask_plainly(&call).await?
+        } else if self.0.store.is_one_place(call.keys.iter().chain(blocks).map(Vec::as_slice)) {
+            match self.ask_rules(&call, 0..planned.rules().len(), way).await {
+                // While a slot is moved, its keys cannot be asked for together.
+                Err(StoreError::Moving(_)) => self.ask_each(&call).await?,
+                answer => answer?,
+            }
         } else {
-            self.ask_rules(&call, &names, way, timeout).await?
+            self.ask_each(&call).await?
         };
-        let answers = call.answers(&met, &told);
-        call.agree(&met, &told, &answers, way)?;
+        let answers = call.answers(&answer);
+        call.agree(&answer, &answers)?;
         let ruling = planned.ruling(&answers);
-        Ok((ruling, call.claims(&told, &answers, &tickets)))
+        Ok((ruling, call.claims(answer, &answers)))
     }
 
-    fn call<'p>(&self, planned: &'p Planned, names: &Names) -> Result<Call<'p>, StoreError> {
+    fn call<'p>(&self, planned: &'p Planned, names: &'p Names) -> Result<Call<'p>, StoreError> {
         let mut call = Call {
             planned,
+            names,
+            way: Way::Look,
+            timeout: None,
             limiters: Vec::with_capacity(planned.rules().len()),
             keys: Vec::with_capacity(planned.rules().len()),
             costs: Vec::with_capacity(planned.rules().len()),
-            blocks: Vec::new(),
-            block_of: Vec::with_capacity(planned.rules().len()),
+            blocks: Vec::with_capacity(planned.rules().len()),
         };
         for rule in planned.rules() {
             let from = call.limiters.len();
@@ -89,8 +117,7 @@ impl RedisGate {
             let block = (rule.rule(planned).block.is_some() || self.0.shared.any_by_hand())
                 .then(|| of_rule.blocks.written(&rule.key))
                 .filter(|key| rule.rule(planned).block.is_some() || self.0.shared.by_hand(key));
-            call.blocks.extend(block.clone());
-            call.block_of.push(if block.is_some() { low(call.blocks.len()) } else { 0 });
+            call.blocks.push(block);
         }
         if call.keys.len().max(planned.rules().len()) > MAX_RULE_CHARGES {
             return Err(StoreError::Request(format!(
@@ -103,101 +130,109 @@ impl RedisGate {
     }
 
     /// The call of most requests: charges that are taken together, and nothing else.
-    async fn ask_plainly(
-        &self,
-        call: &Call<'_>,
-        way: Way,
-    ) -> Result<(Met, Vec<Told>, Vec<[u8; 8]>), StoreError> {
-        let possible = (0..call.keys.len()).all(|charge| call.is_possible(charge));
-        let mode = if possible && way != Way::Look { Mode::Take } else { Mode::Look };
-        let mut met = self.0.store.ask(&call.asked(), mode).await?;
-        met.fits &= mode == Mode::Take;
-        let told = || Told { taken: met.fits, was_blocked: false, blocked: Duration::ZERO };
-        let told = call.planned.rules().iter().map(|_| told()).collect();
-        Ok((met, told, Vec::new()))
+    async fn ask_plainly(&self, call: &Call<'_>) -> Result<Answer, StoreError> {
+        let charges = 0..call.keys.len();
+        let possible = charges.clone().all(|charge| call.is_possible(charge));
+        let mode = if possible && call.way != Way::Look { Mode::Take } else { Mode::Look };
+        let mut across = self.0.store.ask_across(&call.asked(charges), mode).await?;
+        across.fits &= mode == Mode::Take;
+        let told = Told { taken: across.fits, ..Told::default() };
+        let told = vec![told; call.planned.rules().len()];
+        Ok(Answer { across, told, claims: Vec::new() })
     }
 
-    async fn ask_rules(
+    /// Asks for some of the rules, with one call of the script.
+    pub(super) async fn ask_rules(
         &self,
         call: &Call<'_>,
-        names: &Names,
+        rules: Range<usize>,
         way: Way,
-        timeout: Option<Duration>,
-    ) -> Result<(Met, Vec<Told>, Vec<[u8; 8]>), StoreError> {
-        let packed = call.packed(names, way, timeout.is_some());
-        let rules = Rules { packed, blocks: call.blocks.clone() };
-        let tickets: Vec<[u8; 8]> = timeout.map_or(Vec::new(), |_| {
-            call.keys.iter().map(|_| self.0.store.next_ticket().to_be_bytes()).collect()
-        });
-        let hold = timeout.map(|timeout| call.hold(&tickets, timeout));
+    ) -> Result<Answer, StoreError> {
+        let store = &self.0.store;
+        let asked = call.asked(call.charges_of(&rules));
+        let timeout = call.timeout.filter(|_| matches!(way, Way::Take | Way::Try));
+        let claims: Vec<Claim> = match timeout {
+            Some(_) => asked.iter().map(|charge| Claim::new(store, charge)).collect(),
+            None => Vec::new(),
+        };
+        let hold = timeout.map(|timeout| Hold::of(&claims, timeout));
+        let packed = call.packed(rules.clone(), way, hold.is_some());
+        let blocks = call.blocks[rules.clone()].iter().flatten().cloned().collect();
         let mode = if way == Way::Look { Mode::Look } else { Mode::Take };
-        let how = How { mode, hold: hold.as_ref(), rules: Some(&rules) };
-        let met = self.0.store.ask(&call.asked(), how).await?;
-        let told = Told::read(&met.rules, call.planned.rules().len());
+        let how = How { mode, hold: hold.as_ref(), rules: Some(&Rules { packed, blocks }) };
+        let met = store.ask(&asked, how).await?;
+        let told = Told::read(&met.rules, rules.len());
         let told = told.ok_or_else(|| StoreError::Script("its answer lacks a rule".to_owned()))?;
-        Ok((met, told, tickets))
+        Ok(Answer { across: Across::of(met), told, claims })
     }
 }
 
 impl Call<'_> {
-    fn asked(&self) -> Vec<Asked<'_>> {
-        let keys = self.keys.iter().zip(&self.costs);
-        let charges = self.limiters.iter().zip(keys);
-        let asked = charges.map(|(limiter, (key, cost))| Asked {
-            limiter: &limiter.inner,
-            key: key.clone(),
-            cost: *cost,
+    /// The numbers of the rules' charges.
+    pub(super) fn charges_of(&self, rules: &Range<usize>) -> Range<usize> {
+        let count = |rules: &[PlannedRule]| rules.iter().map(|rule| rule.limits().len()).sum();
+        let from: usize = count(&self.planned.rules()[..rules.start]);
+        let own: usize = count(&self.planned.rules()[rules.clone()]);
+        from..from + own
+    }
+
+    pub(super) fn asked(&self, charges: impl Iterator<Item = usize>) -> Vec<Asked<'_>> {
+        let asked = charges.map(|charge| Asked {
+            limiter: &self.limiters[charge].inner,
+            key: self.keys[charge].clone(),
+            cost: self.costs[charge],
         });
         asked.collect()
     }
 
-    fn is_possible(&self, charge: usize) -> bool {
+    pub(super) fn is_possible(&self, charge: usize) -> bool {
         self.limiters[charge].is_possible(self.costs[charge])
     }
 
+    /// What a charge comes to by itself, taking nothing.
+    pub(super) fn peek(&self, charge: usize, (now, state): &(u64, State)) -> Decision {
+        self.limiters[charge].inner.terms.ported.peek(state, *now, self.costs[charge])
+    }
+
     /// Which charges are whose, as the script reads it.
-    fn packed(&self, names: &Names, way: Way, holds: bool) -> Vec<u8> {
-        let rules = self.planned.rules();
+    fn packed(&self, rules: Range<usize>, way: Way, holds: bool) -> Vec<u8> {
         let way = match way {
             Way::Take => b't',
             Way::Try => b'r',
+            Way::Punish => b'p',
             Way::Look => b'l',
         };
-        let mut packed = vec![way, low(self.keys.len()), u8::from(holds), low(rules.len())];
-        let mut charge = 0;
-        for (rule, block) in rules.iter().zip(&self.block_of) {
-            let charges = rule.limits().len();
-            packed.extend([low(charges), u8::from(rule.shadow), *block]);
-            packed.extend_from_slice(&names.rule(rule.number()).punishment);
-            let never = (charge..charge + charges).map(|of| u8::from(!self.is_possible(of)));
-            packed.extend(never);
-            charge += charges;
+        let mut charges = self.charges_of(&rules);
+        let mut packed = vec![way, low(charges.len()), u8::from(holds), low(rules.len())];
+        let mut blocks = 0;
+        for number in rules {
+            let rule = &self.planned.rules()[number];
+            let has_block = self.blocks[number].is_some();
+            blocks += usize::from(has_block);
+            let block = if has_block { low(blocks) } else { 0 };
+            packed.extend([low(rule.limits().len()), u8::from(rule.shadow), block]);
+            packed.extend_from_slice(&self.names.rule(rule.number()).punishment);
+            let own = charges.by_ref().take(rule.limits().len());
+            packed.extend(own.map(|charge| u8::from(!self.is_possible(charge))));
         }
         packed
     }
 
-    fn hold(&self, tickets: &[[u8; 8]], timeout: Duration) -> Hold {
-        let charges = self.limiters.iter().zip(&self.costs).zip(tickets);
-        let tickets = charges.map(|((limiter, cost), ticket)| {
-            let packed = Packed::default().bytes(ticket).bytes(&cost.to_be_bytes());
-            packed.bytes(&limiter.inner.terms.amount(*cost).0).0
-        });
-        let timeout = timeout.min(MAX_RESERVATION).as_micros().to_string();
-        Hold { timeout, tickets: tickets.collect() }
-    }
-
     /// Each rule's answer: the figures are worked out from the states that the script met.
-    fn answers(&self, met: &Met, told: &[Told]) -> Vec<RuleAnswer> {
+    fn answers(&self, answer: &Answer) -> Vec<RuleAnswer> {
         let mut charge = 0;
-        let rules = self.planned.rules().iter().zip(told);
+        let rules = self.planned.rules().iter().zip(&answer.told);
         let answers = rules.map(|(rule, told)| {
             let charges = charge..charge + rule.limits().len();
             charge = charges.end;
             let decide = |of: usize| -> Decision {
-                let ported = &self.limiters[of].inner.terms.ported;
+                let (now, state) = &answer.across.states[of];
                 match told.taken {
-                    true => ported.decide(&met.states[of], met.now, self.costs[of]),
-                    false => ported.peek(&met.states[of], met.now, self.costs[of]),
+                    true => {
+                        let ported = &self.limiters[of].inner.terms.ported;
+                        ported.decide(state, *now, self.costs[of])
+                    }
+                    false => self.peek(of, &answer.across.states[of]),
                 }
             };
             RuleAnswer {
@@ -210,42 +245,36 @@ impl Call<'_> {
     }
 
     /// The script decides and the library tells: should they ever differ, neither is to be trusted.
-    fn agree(
-        &self,
-        met: &Met,
-        told: &[Told],
-        answers: &[RuleAnswer],
-        way: Way,
-    ) -> Result<(), StoreError> {
+    fn agree(&self, answer: &Answer, answers: &[RuleAnswer]) -> Result<(), StoreError> {
         let passes = |answer: &RuleAnswer| {
             !answer.was_blocked && answer.decisions.iter().all(Decision::is_allowed)
         };
         let rules = || self.planned.rules().iter().zip(answers);
         let enforced = rules().filter(|(rule, _)| !rule.shadow).all(|(_, answer)| passes(answer));
-        let allowed = enforced && way != Way::Look;
-        let mut reported = rules().zip(told).filter(|((rule, _), _)| rule.shadow);
+        let allowed = enforced && self.way != Way::Look;
+        let mut reported = rules().zip(&answer.told).filter(|((rule, _), _)| rule.shadow);
         let agrees = |((_, answer), told): ((_, &RuleAnswer), &Told)| {
             told.taken == (allowed && passes(answer))
         };
-        if met.fits == allowed && reported.all(agrees) {
+        if answer.across.fits == allowed && reported.all(agrees) {
             return Ok(());
         }
         Err(StoreError::Script("it decided otherwise than its state says".to_owned()))
     }
 
     /// What was reserved.
-    fn claims(self, told: &[Told], answers: &[RuleAnswer], tickets: &[[u8; 8]]) -> Vec<Scaled> {
+    fn claims(&self, answer: Answer, answers: &[RuleAnswer]) -> Vec<Scaled> {
+        let Answer { told, claims, .. } = answer;
         let rules = self.planned.rules().iter().zip(told).zip(answers);
-        let taken = rules.flat_map(|((rule, told), answer)| {
+        let charges = rules.flat_map(|((rule, told), answer)| {
             answer.decisions.iter().map(move |decision| (rule.per_unit, told.taken, *decision))
         });
-        let charges = self.limiters.into_iter().zip(self.keys).zip(self.costs);
-        let claims = charges.zip(tickets).zip(taken).filter(|(_, (_, taken, _))| *taken);
-        let claims = claims.map(|((((limiter, key), cost), ticket), (per_unit, _, decision))| {
-            let claim = Claim { limiter, key, ticket: *ticket, cost };
-            Scaled { reservation: RedisReservation::new(decision, claim), per_unit }
+        let taken = self.keys.iter().zip(charges).filter(|(_, (_, taken, _))| *taken);
+        let own = |key: &Vec<u8>| claims.iter().find(|claim| claim.key == *key).cloned();
+        let reserved = taken.filter_map(|(key, (per_unit, _, decision))| {
+            Some(Scaled { reservation: RedisReservation::new(decision, own(key)?), per_unit })
         });
-        claims.collect()
+        reserved.collect()
     }
 }
 

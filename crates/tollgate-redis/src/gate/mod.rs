@@ -2,6 +2,7 @@
 
 mod builder;
 mod decide;
+mod each;
 mod hold;
 mod names;
 mod operate;
@@ -30,7 +31,8 @@ use crate::error::StoreError;
 use crate::store::RedisStore;
 
 /// A policy whose state a [`RedisStore`] keeps for a whole fleet: decides requests by every rule
-/// that applies, all or nothing, in one round trip. Clones are the same gate.
+/// that applies, all or nothing, in one round trip; in more where the rules lie in several slots of a
+/// Cluster. Clones are the same gate.
 ///
 /// While the store has no answer, each rule does what its `on_store_error` says, and
 /// [`Ruling::is_degraded`] is true.
@@ -262,7 +264,7 @@ impl RedisGate {
         if known.are_of(policy) {
             return known;
         }
-        let names = Arc::new(Names::new(&self.0.namespace, policy));
+        let names = Arc::new(Names::new(&self.0.store, &self.0.namespace, policy));
         *self.0.names.write().unwrap_or_else(PoisonError::into_inner) = names.clone();
         names
     }

@@ -10,7 +10,7 @@ use tollgate::{Block, Key, Limit, Part, Policy, Rule};
 
 use crate::bounds::MAX_NAME;
 use crate::error::StoreError;
-use crate::layout::Prefix;
+use crate::layout::{Prefix, Tagging};
 use crate::limiter::RedisLimiter;
 use crate::script::Packed;
 use crate::store::RedisStore;
@@ -36,6 +36,8 @@ pub(super) struct RuleNames {
     /// The attributes of its key: what a user consumed is not what an address of the same text
     /// consumed, should the key be changed.
     attributes: String,
+    /// Where its keys lie in a Cluster: those of its limits and of its blocks together.
+    tagging: Tagging,
     /// What the keys of its blocks begin with.
     pub(super) blocks: Prefix,
     /// Whether and for how long it blocks, as the script reads it.
@@ -43,8 +45,9 @@ pub(super) struct RuleNames {
 }
 
 impl Names {
-    pub(super) fn new(namespace: &str, policy: &Arc<Policy>) -> Names {
-        let rules = policy.rules.iter().map(|rule| RuleNames::new(namespace, rule)).collect();
+    pub(super) fn new(store: &RedisStore, namespace: &str, policy: &Arc<Policy>) -> Names {
+        let of_rule = |rule| RuleNames::new(namespace, rule, tagging(store, policy, rule));
+        let rules = policy.rules.iter().map(of_rule).collect();
         Names { policy: policy.clone(), rules, limiters: RwLock::default() }
     }
 
@@ -91,7 +94,7 @@ impl Names {
 }
 
 impl RuleNames {
-    fn new(namespace: &str, rule: &Rule) -> RuleNames {
+    fn new(namespace: &str, rule: &Rule, tagging: Tagging) -> RuleNames {
         let attributes: String = rule
             .key
             .iter()
@@ -107,8 +110,9 @@ impl RuleNames {
             let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{ATTRIBUTE}{hex}")
         };
-        let blocks = Prefix::new("", &format!("{name}{FURTHER}b{attributes}"));
-        RuleNames { name, attributes, blocks, punishment: punishment(rule.block.as_ref()) }
+        let blocks = Prefix::new(tagging, &format!("{name}{FURTHER}b{attributes}"));
+        let punishment = punishment(rule.block.as_ref());
+        RuleNames { name, attributes, tagging, blocks, punishment }
     }
 
     /// A limit of the rule; `position` counts from 0.
@@ -118,12 +122,16 @@ impl RuleNames {
         position: usize,
         limit: &Limit,
     ) -> Result<RedisLimiter, StoreError> {
-        RedisLimiter::new(store.clone(), &self.counter(position), limit.clone())
+        let limiter = RedisLimiter::new(store.clone(), &self.counter(position), limit.clone())?;
+        Ok(match self.tagging {
+            Tagging::Part(part) => limiter.partition_by(part),
+            _ => limiter,
+        })
     }
 
     /// What the keys of the limit at `position` begin with.
     pub(super) fn prefix(&self, position: usize) -> Prefix {
-        Prefix::new("", &self.counter(position))
+        Prefix::new(self.tagging, &self.counter(position))
     }
 
     fn counter(&self, position: usize) -> String {
@@ -133,6 +141,16 @@ impl RuleNames {
             _ => format!("{name}{FURTHER}{}{attributes}", position + 1),
         }
     }
+}
+
+/// Where the keys of a rule lie: by the attribute that the policy keeps together, if they have it.
+fn tagging(store: &RedisStore, policy: &Policy, rule: &Rule) -> Tagging {
+    if !store.connection().is_cluster() {
+        return Tagging::None;
+    }
+    let is_meant = |attribute: &String| Some(attribute) == policy.partition.as_ref();
+    let part = rule.key.iter().position(|part| is_meant(&part.attribute));
+    part.map_or(Tagging::Key, Tagging::Part)
 }
 
 /// What the names of all rules of a namespace begin with.

@@ -37,8 +37,8 @@ impl RedisGateKeys {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(MAX_CHARGES) {
             let asked = some.iter().map(|key| Asked { limiter: inner, key: key.clone(), cost: 1 });
-            let met = store.ask(&asked.collect::<Vec<_>>(), Mode::Look).await?;
-            let status = |state: &State| inner.terms.ported.status(state, met.now);
+            let met = store.ask_across(&asked.collect::<Vec<_>>(), Mode::Look).await?;
+            let status = |(now, state): &(u64, State)| inner.terms.ported.status(state, *now);
             let found = some.iter().zip(&met.states);
             let found =
                 found.filter_map(|(key, state)| Some((inner.prefix.name(key)?, status(state))));

@@ -30,7 +30,7 @@ if ARGV[1] ~= '' then
 end
 
 -- Answers other than allowed (1) and denied (0); with each goes the number of the charge.
-local OTHER, CALENDAR, DUE, MANY, FOREIGN = 2, 3, 4, 5, 6
+local OTHER, CALENDAR, DUE, MANY, FOREIGN, HELD = 2, 3, 4, 5, 6, 7
 -- Bytes of a reservation's record: until, ticket, units, amount (two numbers), moment.
 local RECORD = 44
 local MOST_RECORDS = 512

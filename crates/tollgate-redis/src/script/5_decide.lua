@@ -3,6 +3,8 @@
 -- the limit's numbers and the cost. After the last, a reservation has its time-out, and then for
 -- each charge its ticket with its units and amount. Answers with now, whether all fit, and each
 -- state as it was met; a look does not bring a state under other numbers, and says OTHER for it.
+-- HELD says that they do not fit where what is missing is held by a reservation that ends no later
+-- than this one would, or within a second: it may be that of a request on its way.
 --
 -- 'rules': the charges are those of several rules. The last argument says which are whose, and after
 -- the charges' keys come those of blocks: see the next file.
@@ -11,12 +13,13 @@ if what == 'rules' then
     rules = ARGV[#ARGV]
     local way
     way, count, hold = unpack('>c1BB', rules)
-    look, hold = way == 'l', hold == 1
+    look, hold = way == 'l', hold == 1 and ARGV[2 * count + 4]
 else
     hold = what == 'take' and ARGV[2 * count + 4]
 end
 -- With room for one charge from the start: a table that grows costs as much as a command.
 local reply, taken, fresh, tails = { now, 1, false }, { false }, { 0 }, { '' }
+local held = false
 for i = 1, count do
     local key, tag, spec = KEYS[i], ARGV[2 * i + 2], ARGV[2 * i + 3]
     local kind = sub(spec, 1, 1)
@@ -30,8 +33,9 @@ for i = 1, count do
             return { now, DUE, i }
         elseif log then
             reply[i + 2] = tell_log(log, limit, cost)
+            tail = log.records
             if log.used <= limit - cost then
-                after, moment, tail = log, log.at, log.records
+                after, moment = log, log.at
             end
         elseif look then
             reply[i + 2] = why
@@ -177,8 +181,11 @@ for i = 1, count do
 
     if not after then
         reply[2] = 0
+        if not look and tail ~= '' and unpack('>i7', tail) <= now + (hold or 1000000) then
+            held = true
+        end
     elseif hold then
-        local lasts, from = now + ARGV[2 * count + 4], #tail
+        local lasts, from = now + hold, #tail
         if from >= MOST_RECORDS * RECORD then
             return { now, MANY, i }
         end
@@ -190,4 +197,7 @@ for i = 1, count do
         tail = sub(tail, 1, from) .. record .. sub(tail, from + 1)
     end
     taken[i], fresh[i], tails[i] = after, worthless, tail
+end
+if held and not rules then
+    reply[2] = HELD
 end

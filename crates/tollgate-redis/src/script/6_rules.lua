@@ -1,6 +1,7 @@
 
--- 'rules': the last argument is the way (t takes, r takes and blocks nobody, l looks), how many
--- charges there are, whether they are reservations, how many rules there are, and then for each rule:
+-- 'rules': the last argument is the way (t takes, r takes and blocks nobody, p takes nothing and blocks
+-- whoever is denied, l looks), how many charges there are, whether they are reservations, how many
+-- rules there are, and then for each rule:
 --   how many charges it has, whether it only reports, the number of its block's key or 0, whether it
 --   blocks whoever it denies, and if so for how long first, how many times longer each time, and how
 --   long at most; then a byte for each charge, 1 where its cost can never be.
@@ -54,14 +55,14 @@ if rules then
     end
 
     local take = way ~= 'l' and not barred
-    local allowed, told = take and fits, {}
+    local allowed, told = take and fits and way ~= 'p', {}
     reply[2] = allowed and 1 or 0
     for number, group in ipairs(groups) do
         local takes = allowed and (not group.shadow or (group.fits and not group.was_blocked))
         for i = group.from, group.to do
             taken[i] = takes and taken[i]
         end
-        if way == 't' and take and group.punishes and group.denied and not group.was_blocked then
+        if way ~= 'r' and take and group.punishes and group.denied and not group.was_blocked then
             -- Longer than the longest it does not get, which bounds the loop as well. A product
             -- beyond 2^53 is not exact and far beyond the longest.
             local length, most = group.first, group.most

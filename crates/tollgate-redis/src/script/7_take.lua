@@ -1,6 +1,6 @@
 
 -- Takes what was found to fit; of rules, what they let pass.
-if not rules and (look or reply[2] == 0) then
+if not rules and (look or reply[2] ~= 1) then
     return reply
 end
 

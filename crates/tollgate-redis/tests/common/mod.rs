@@ -57,17 +57,25 @@ pub(crate) struct Injected {
     name: String,
 }
 
+impl Injected {
+    pub(crate) fn new(store: &RedisStore, asking: &RedisStore, clock: ManualClock) -> Injected {
+        let asking = asking.with_injected_clock(clock.clone());
+        Injected { store: store.with_injected_clock(clock), asking, name: unique("store") }
+    }
+}
+
+/// A store that asks each time.
+pub(crate) fn asking(url: &str) -> RedisStore {
+    let builder = RedisStore::builder(url).timeout(PATIENCE).connect_timeout(PATIENCE);
+    builder.deny_cache_for(Duration::ZERO).open().expect("the url is right")
+}
+
 /// A limiter of it.
 pub(crate) struct InjectedLimiter(pub(crate) RedisLimiter);
 
 pub(crate) fn injected(clock: ManualClock) -> Injected {
     static ASKING: OnceLock<RedisStore> = OnceLock::new();
-    let asking = ASKING.get_or_init(|| {
-        let builder = RedisStore::builder(server().url()).timeout(PATIENCE);
-        builder.deny_cache_for(Duration::ZERO).open().expect("the url is right")
-    });
-    let asking = asking.with_injected_clock(clock.clone());
-    Injected { store: store().with_injected_clock(clock), asking, name: unique("store") }
+    Injected::new(store(), ASKING.get_or_init(|| asking(&server().url())), clock)
 }
 
 impl StoreUnderTest for Injected {

@@ -189,6 +189,11 @@ pub fn key_bytes(key: &(impl Key + ?Sized), to: &mut Vec<u8>) {
     key.parts(&mut |part| write_part(part, &mut |bytes| to.extend_from_slice(bytes)));
 }
 
+/// The key that [`key_bytes`] wrote down, whole.
+pub fn written_key(bytes: &[u8]) -> impl Key {
+    KeyName::from_bytes(bytes)
+}
+
 /// The inverse of [`key_bytes`]; long ones are cut as every name is.
 pub fn key_name(bytes: &[u8]) -> KeyName {
     KeyName::from_bytes(&bytes[..bytes.len().min(crate::bounds::MAX_NAME + 1)])

@@ -1,0 +1,333 @@
+//! A request whose keys lie in several slots of a Cluster, where no call can decide it as a whole.
+//!
+//! What each slot has is reserved there, all at once, as one reserves for a caller: with a record
+//! that gives the units back by itself. If everything was there it is committed, and only then is the
+//! request allowed; if not, it is given back. So nothing is allowed twice over, whoever dies when; what
+//! others hold on their way may for a moment be missing.
+//!
+//! A queue's turns cannot be given back: who came later waits behind them. They are taken last,
+//! when everything else is held.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tollgate::Algorithm;
+use tollgate::port::State;
+
+use crate::bounds::{CONTENDED_PAUSE, CONTENDED_TRIES, LEAST_HOLD, MAX_RESERVATION};
+use crate::error::StoreError;
+use crate::request::{Asked, Hold, How, Met, Mode};
+use crate::reservation::Claim;
+use crate::routed::slot;
+use crate::store::RedisStore;
+
+/// What a request met, wherever its keys lie.
+#[derive(Debug)]
+pub(crate) struct Across {
+    /// Whether every charge fits.
+    pub(crate) fits: bool,
+    /// For each charge the time where its key lies, in microseconds since 1970, and the key's state
+    /// before anything was taken.
+    pub(crate) states: Vec<(u64, State)>,
+}
+
+impl Across {
+    /// What one call met.
+    pub(crate) fn of(met: Met) -> Across {
+        let Met { now, fits, states, .. } = met;
+        Across { fits, states: states.into_iter().map(|state| (now, state)).collect() }
+    }
+}
+
+/// The charges of one slot, and their numbers in the request.
+struct Group<'a> {
+    charges: Vec<Asked<'a>>,
+    numbers: Vec<usize>,
+}
+
+impl Group<'_> {
+    fn is_queue(&self) -> bool {
+        let is_queue =
+            |charge: &Asked<'_>| charge.limiter.terms.limit.algorithm() == Algorithm::LeakyQueue;
+        self.charges.iter().any(is_queue)
+    }
+}
+
+/// What the groups of a request met, in their order.
+type AllMet = Vec<Met>;
+
+impl RedisStore {
+    /// Decides charges of different keys, wherever they lie, and takes all or none.
+    pub(crate) async fn ask_across(
+        &self,
+        charges: &[Asked<'_>],
+        mode: Mode,
+    ) -> Result<Across, StoreError> {
+        if !self.connection().is_cluster() {
+            return Ok(Across::of(self.ask(charges, mode).await?));
+        }
+        Ok(self.ask_slots(charges, mode, None).await?.0)
+    }
+
+    /// Reserves charges of different keys, wherever they lie: all or none.
+    pub(crate) async fn reserve_across(
+        &self,
+        charges: &[Asked<'_>],
+        timeout: Duration,
+    ) -> Result<(Across, Held), StoreError> {
+        self.ask_slots(charges, Mode::Take, Some(timeout)).await
+    }
+
+    async fn ask_slots(
+        &self,
+        charges: &[Asked<'_>],
+        mode: Mode,
+        keep: Option<Duration>,
+    ) -> Result<(Across, Held), StoreError> {
+        let groups = by(charges, |charge| slot(&charge.key));
+        match self.ask_groups(charges, &groups, mode, keep).await {
+            // While a slot is moved, keys of it that are not all at one place, or not at all there
+            // yet, cannot be asked for together; one by one they can.
+            Err(StoreError::Moving(_)) if groups.len() < charges.len() => {
+                let mut number = 0;
+                let singles = by(charges, |_| {
+                    number += 1;
+                    number
+                });
+                self.ask_groups(charges, &singles, mode, keep).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Whether one call of the script can decide charges of these keys.
+    pub(crate) fn is_one_place<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
+        if !self.connection().is_cluster() {
+            return true;
+        }
+        let first = keys.next().map(slot);
+        keys.all(|key| Some(slot(key)) == first)
+    }
+
+    async fn ask_groups(
+        &self,
+        charges: &[Asked<'_>],
+        groups: &[Group<'_>],
+        mode: Mode,
+        keep: Option<Duration>,
+    ) -> Result<(Across, Held), StoreError> {
+        if let ([group], None) = (groups, keep) {
+            let met = self.ask(&group.charges, mode).await?;
+            return Ok((together(groups, vec![met]), Held::default()));
+        }
+        if mode == Mode::Look {
+            let mut looks = Vec::with_capacity(groups.len());
+            for group in groups {
+                looks.push(self.ask(&group.charges, mode));
+            }
+            return Ok((together(groups, try_join_all(looks).await?), Held::default()));
+        }
+        let places = match self.denials().look_across(charges) {
+            Ok(refused) => return Ok((refused, Held::default())),
+            Err(places) => places,
+        };
+        let (patience, start) = (self.connection().timeout(), Instant::now());
+        let taking = self.connection().within(self.take_groups(groups, keep));
+        let (met, held) = taking.await?;
+        let may_be_learned = met.iter().all(|met| met.fits || met.may_be_learned());
+        let across = together(groups, met);
+        if across.fits {
+            self.denials().outdate(&places);
+            return Ok((across, held));
+        } else if may_be_learned {
+            self.denials().learn_across(charges, &places, &across);
+        }
+        if let Some(back) = held.give_back() {
+            // Waited for so that the caller's next request finds the units; should it take too
+            // long, the denial stands all the same.
+            let _ = timeout(patience.saturating_sub(start.elapsed()), back).await;
+        }
+        Ok((across, Held::default()))
+    }
+
+    /// Takes what all groups ask for or nothing, trying again while others are on their way.
+    /// What is still held is to be given back, or was to be kept for so long.
+    async fn take_groups(
+        &self,
+        groups: &[Group<'_>],
+        keep: Option<Duration>,
+    ) -> Result<(AllMet, Held), StoreError> {
+        let mut pause = CONTENDED_PAUSE;
+        for _ in 1..CONTENDED_TRIES {
+            let (met, held) = self.try_groups(groups, keep).await?;
+            if !may_fit_soon(&met) {
+                return Ok((met, held));
+            }
+            if let Some(back) = held.give_back() {
+                let _ = back.await;
+            }
+            // Not all at the same time again.
+            let random = getrandom::u32().unwrap_or(0) % 1024;
+            sleep(pause / 2 + pause * random / 1024).await;
+            pause *= 2;
+        }
+        self.try_groups(groups, keep).await
+    }
+
+    async fn try_groups(
+        &self,
+        groups: &[Group<'_>],
+        keep: Option<Duration>,
+    ) -> Result<(AllMet, Held), StoreError> {
+        let least = self.connection().timeout().saturating_mul(2).max(LEAST_HOLD);
+        let hold = keep.unwrap_or(least).min(MAX_RESERVATION);
+        let mut held = Held(Vec::new());
+        let mut asking = Vec::with_capacity(groups.len());
+        for group in groups {
+            let claims = if group.is_queue() { Vec::new() } else { self.claims(group) };
+            held.0.extend(claims.iter().cloned());
+            asking.push(self.reserve_group(group, claims, hold));
+        }
+        let mut met = try_join_all(asking).await?;
+        held.keep(groups, &met);
+        if !met.iter().all(|met| met.fits) {
+            return Ok((met, held));
+        }
+        for (group, met) in groups.iter().zip(&mut met) {
+            if !group.is_queue() {
+                continue;
+            }
+            let claims = if keep.is_some() { self.claims(group) } else { Vec::new() };
+            let before = held.0.len();
+            held.0.extend(claims.iter().cloned());
+            let kept = (!claims.is_empty()).then(|| Hold::of(&claims, hold));
+            let how = How { mode: Mode::Take, hold: kept.as_ref(), rules: None };
+            *met = self.ask_until_answered(&group.charges, how).await?;
+            if !met.fits {
+                held.0.truncate(before);
+                break;
+            }
+        }
+        if keep.is_none() && met.iter().all(|met| met.fits) {
+            held.commit().await?;
+        }
+        Ok((met, held))
+    }
+
+    fn claims(&self, group: &Group<'_>) -> Vec<Claim> {
+        group.charges.iter().map(|charge| Claim::new(self, charge)).collect()
+    }
+
+    /// Reserves a group's units; of queues it only says whether they are there.
+    async fn reserve_group(
+        &self,
+        group: &Group<'_>,
+        claims: Vec<Claim>,
+        hold: Duration,
+    ) -> Result<Met, StoreError> {
+        if claims.is_empty() {
+            let mut met = self.ask_until_answered(&group.charges, Mode::Look.into()).await?;
+            met.fits = group.charges.iter().zip(&met.states).all(|(charge, state)| {
+                charge.limiter.terms.ported.peek(state, met.now, charge.cost).is_allowed()
+            });
+            return Ok(met);
+        }
+        let hold = Hold::of(&claims, hold);
+        let how = How { mode: Mode::Take, hold: Some(&hold), rules: None };
+        self.ask_until_answered(&group.charges, how).await
+    }
+}
+
+/// What is reserved, or may be: given back when it is dropped, whoever gives up when.
+#[derive(Default)]
+pub(crate) struct Held(Vec<Claim>);
+
+impl Held {
+    /// What is now somebody else's to end.
+    pub(crate) fn into_claims(mut self) -> Vec<Claim> {
+        std::mem::take(&mut self.0)
+    }
+
+    /// Keeps only what was reserved: a group that did not fit has taken nothing.
+    fn keep(&mut self, groups: &[Group<'_>], met: &[Met]) {
+        let mut claims = std::mem::take(&mut self.0).into_iter();
+        for (group, met) in groups.iter().zip(met).filter(|(group, _)| !group.is_queue()) {
+            let own = claims.by_ref().take(group.charges.len());
+            if met.fits {
+                self.0.extend(own);
+            } else {
+                own.for_each(drop);
+            }
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        let commits: Vec<_> = self.0.iter().map(Claim::commit_part).collect();
+        try_join_all(commits).await?;
+        self.0.clear();
+        Ok(())
+    }
+
+    /// Gives everything back, whether or not that is waited for; `None` where nothing is held.
+    fn give_back(mut self) -> Option<JoinHandle<()>> {
+        let claims = std::mem::take(&mut self.0);
+        spawn(claims, |claim| async move { claim.cancel_part().await })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let claims = std::mem::take(&mut self.0);
+        // Some may have been committed: the deny cache forgets.
+        drop(spawn(claims, |claim| async move { claim.cancel().await }));
+    }
+}
+
+/// Ends claims in the background; `None` where there are none.
+fn spawn<F>(claims: Vec<Claim>, end: impl Fn(Claim) -> F) -> Option<JoinHandle<()>>
+where
+    F: Future<Output = Result<(), StoreError>> + Send + 'static,
+{
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    if claims.is_empty() {
+        return None;
+    }
+    // Should one fail, its units come back when the reservation times out.
+    let ends: Vec<F> = claims.into_iter().map(end).collect();
+    Some(runtime.spawn(async move {
+        join_all(ends).await;
+    }))
+}
+
+/// Whether whatever does not fit is held by others who are on their way.
+fn may_fit_soon(met: &[Met]) -> bool {
+    let is_denied = |met: &&Met| !met.fits;
+    met.iter().any(|met| !met.fits) && met.iter().filter(is_denied).all(|met| met.is_contended)
+}
+
+/// The charges in groups, by what `place` says of each.
+fn by<'a>(charges: &[Asked<'a>], mut place: impl FnMut(&Asked<'a>) -> usize) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<usize, Group<'a>> = BTreeMap::new();
+    for (number, charge) in charges.iter().enumerate() {
+        let empty = || Group { charges: Vec::new(), numbers: Vec::new() };
+        let group = groups.entry(place(charge)).or_insert_with(empty);
+        group.charges.push(charge.clone());
+        group.numbers.push(number);
+    }
+    groups.into_values().collect()
+}
+
+/// What the groups met, in the order of the request.
+fn together(groups: &[Group<'_>], met: AllMet) -> Across {
+    let fits = met.iter().all(|met| met.fits);
+    let mut states: Vec<(usize, (u64, State))> = Vec::new();
+    for (group, met) in groups.iter().zip(met) {
+        let own = met.states.into_iter().map(|state| (met.now, state));
+        states.extend(group.numbers.iter().copied().zip(own));
+    }
+    states.sort_by_key(|(number, _)| *number);
+    Across { fits, states: states.into_iter().map(|(_, state)| state).collect() }
+}

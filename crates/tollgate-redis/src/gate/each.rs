@@ -1,0 +1,146 @@
+//! A request whose rules lie in several slots of a Cluster, where no call can decide it as a whole.
+//!
+//! The keys of a rule lie together, with its block. So blocks are looked at first, rule by rule; then
+//! the rules that deny take all or none of their charges, as any request over several slots does; and
+//! then who is denied is blocked, and each rule in shadow takes its own.
+
+use futures_util::future::{join_all, try_join_all};
+use tollgate::port::State;
+
+use super::RedisGate;
+use super::decide::{Answer, Call, Told, Way};
+use crate::across::{Across, Held};
+use crate::error::StoreError;
+use crate::request::Mode;
+use crate::reservation::Claim;
+
+/// What one rule came to: of each charge the time and the state, and what the script said.
+struct Part {
+    states: Vec<(u64, State)>,
+    told: Told,
+    claims: Vec<Claim>,
+}
+
+impl From<Answer> for Part {
+    fn from(answer: Answer) -> Part {
+        let Answer { across, told, claims } = answer;
+        Part { states: across.states, told: told.first().copied().unwrap_or_default(), claims }
+    }
+}
+
+impl RedisGate {
+    /// Decides a request rule by rule.
+    pub(super) async fn ask_each(&self, call: &Call<'_>) -> Result<Answer, StoreError> {
+        let rules = call.planned.rules();
+        let is_enforced = |number: &usize| !rules[*number].shadow;
+        let enforced: Vec<usize> = (0..rules.len()).filter(is_enforced).collect();
+        let has_block = enforced.iter().any(|rule| call.blocks[*rule].is_some());
+        if call.way == Way::Look || has_block {
+            let looks =
+                (0..rules.len()).map(|rule| self.ask_rules(call, rule..rule + 1, Way::Look));
+            let parts: Vec<Part> = try_join_all(looks).await?.into_iter().map(Part::from).collect();
+            let is_barred = enforced.iter().any(|rule| parts[*rule].told.was_blocked);
+            if call.way == Way::Look || is_barred {
+                return Ok(together(false, parts));
+            }
+        }
+        let charges: Vec<usize> =
+            enforced.iter().flat_map(|rule| call.charges_of(&(*rule..*rule + 1))).collect();
+        let (taken, held) = self.take_enforced(call, &charges).await?;
+        let mut states: Vec<Option<(u64, State)>> =
+            (0..call.charges_of(&(0..rules.len())).end).map(|_| None).collect();
+        for (charge, state) in charges.iter().zip(taken.states) {
+            states[*charge] = Some(state);
+        }
+        let ends = (0..rules.len()).map(|rule| {
+            let own = states[call.charges_of(&(rule..rule + 1))].iter().flatten().cloned();
+            self.end_rule(call, rule, own.collect(), taken.fits)
+        });
+        let parts: Vec<Part> = join_all(ends).await;
+        let mut answer = together(taken.fits, parts);
+        answer.claims.extend(held.into_claims());
+        Ok(answer)
+    }
+
+    /// Takes the charges of the rules that deny, all or none.
+    async fn take_enforced(
+        &self,
+        call: &Call<'_>,
+        charges: &[usize],
+    ) -> Result<(Across, Held), StoreError> {
+        let (store, asked) = (&self.0.store, call.asked(charges.iter().copied()));
+        let possible = charges.iter().all(|charge| call.is_possible(*charge));
+        match call.timeout {
+            _ if asked.is_empty() => {
+                Ok((Across { fits: true, states: Vec::new() }, Held::default()))
+            }
+            Some(timeout) if possible => store.reserve_across(&asked, timeout).await,
+            _ => {
+                let mode = if possible { Mode::Take } else { Mode::Look };
+                let mut across = store.ask_across(&asked, mode).await?;
+                across.fits &= possible;
+                Ok((across, Held::default()))
+            }
+        }
+    }
+
+    /// What is left to do of a rule once it is known whether the request passes, which nothing here
+    /// changes any more: what the store does not answer now is left undone.
+    async fn end_rule(
+        &self,
+        call: &Call<'_>,
+        rule: usize,
+        states: Vec<(u64, State)>,
+        passes: bool,
+    ) -> Part {
+        let may_block = call.way == Way::Take && call.blocks[rule].is_some();
+        if call.planned.rules()[rule].shadow {
+            let way = match (passes, may_block) {
+                (true, _) => call.way,
+                (false, true) => Way::Punish,
+                (false, false) => Way::Look,
+            };
+            return match self.ask_rules(call, rule..rule + 1, way).await {
+                Ok(answer) => answer.into(),
+                Err(_) => self.unknown(call, rule, passes),
+            };
+        }
+        let mut told = Told { taken: passes, ..Told::default() };
+        let charges = call.charges_of(&(rule..rule + 1));
+        let is_denied = charges.zip(&states).any(|(charge, state)| {
+            call.is_possible(charge) && !call.peek(charge, state).is_allowed()
+        });
+        if may_block
+            && is_denied
+            && let Ok(answer) = self.ask_rules(call, rule..rule + 1, Way::Punish).await
+        {
+            told.blocked = Part::from(answer).told.blocked;
+        }
+        Part { states, told, claims: Vec::new() }
+    }
+
+    /// A rule in shadow that nothing is known of reports what it would of a new key.
+    fn unknown(&self, call: &Call<'_>, rule: usize, passes: bool) -> Part {
+        let new = (self.0.store.now_micros(), State::New);
+        let mut charges = call.charges_of(&(rule..rule + 1));
+        let states = vec![new.clone(); charges.len()];
+        let fits = charges.all(|charge| call.peek(charge, &new).is_allowed());
+        let told = Told { taken: passes && fits, ..Told::default() };
+        Part { states, told, claims: Vec::new() }
+    }
+}
+
+/// What the rules came to, in their order.
+fn together(fits: bool, parts: Vec<Part>) -> Answer {
+    let mut answer = Answer {
+        across: Across { fits, states: Vec::new() },
+        told: Vec::with_capacity(parts.len()),
+        claims: Vec::new(),
+    };
+    for part in parts {
+        answer.across.states.extend(part.states);
+        answer.told.push(part.told);
+        answer.claims.extend(part.claims);
+    }
+    answer
+}

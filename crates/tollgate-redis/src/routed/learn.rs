@@ -1,0 +1,160 @@
+//! How it is learnt who serves what: from any node that answers.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+
+use futures_util::future::{BoxFuture, FutureExt, join_all, select_ok};
+use redis::cmd;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::map::{Map, ranges};
+use super::node::Node;
+use super::{Routed, Times};
+use crate::bounds::{ASKED_AT_ONCE, LAST_PROBE, REFRESH_PAUSE};
+use crate::error::StoreError;
+use crate::server::Failed;
+
+impl Routed {
+    /// Connects to all nodes, for somebody who wants to know at once. Those that are away are found
+    /// later; those that cannot be used are an error.
+    pub(crate) async fn join(self: &Arc<Self>) -> Result<(), StoreError> {
+        let Times { connect, .. } = self.times;
+        let first = async {
+            let mut last = None;
+            for some in self.seeds.chunks(ASKED_AT_ONCE) {
+                match select_ok(some.iter().map(|seed| seed.join().boxed())).await {
+                    Ok(_) => return self.learn().await,
+                    Err(error) => last = Some(error),
+                }
+            }
+            Err(last.unwrap_or_else(nobody))
+        };
+        timeout(connect, first).await.unwrap_or(Err(StoreError::TimedOut(connect)))?;
+        let nodes = self.nodes();
+        let mut first_error = None;
+        for outcome in join_all(nodes.iter().map(Node::ready)).await {
+            match outcome.map_err(reason) {
+                Err(error @ StoreError::Unsuitable(_)) => return Err(error),
+                Err(error) => first_error = first_error.or(Some(error)),
+                Ok(()) => {}
+            }
+        }
+        match first_error {
+            Some(error) if !nodes.iter().any(Node::is_connected) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who serves what may have changed: finds out in the background, not all the time, and goes on
+    /// until every slot is served by a node that is there.
+    pub(crate) fn suspect(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.is_watched.swap(true, Ordering::Relaxed) {
+            runtime.spawn(Watch(Arc::downgrade(self)).watch());
+        }
+    }
+
+    /// Learns who serves what, unless that has just been tried.
+    pub(crate) async fn learn(&self) -> Result<(), StoreError> {
+        let mut last = self.asking.lock().await;
+        if let Some((when, outcome)) = &*last
+            && when.elapsed() < REFRESH_PAUSE
+        {
+            return outcome.clone();
+        }
+        let outcome = self.learn_from_any().await.map(|map| self.replace(map));
+        *last = Some((Instant::now(), outcome.clone()));
+        outcome
+    }
+
+    fn replace(&self, map: Map) {
+        // So that the first call on each finds it, and it is known early which are away.
+        map.nodes.iter().for_each(Node::prepare);
+        let map = Arc::new(map);
+        let new = map.clone();
+        let old =
+            std::mem::replace(&mut *self.map.write().unwrap_or_else(PoisonError::into_inner), map);
+        let gone = old.nodes.iter().filter(|node| new.node(&node.address).is_none());
+        let outages: u64 = gone.map(|node| node.health().outages).sum();
+        self.past_outages.fetch_add(outages, Ordering::Relaxed);
+    }
+
+    async fn learn_from_any(&self) -> Result<Map, StoreError> {
+        let mut all = self.nodes();
+        for seed in &self.seeds {
+            if all.iter().all(|node| node.address != seed.address) {
+                all.push(seed.clone());
+            }
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
+        all.rotate_left(turn);
+        // Those that are there first: the others are disturbed only where none of them answers.
+        let (there, others): (Vec<Node>, Vec<Node>) = all.into_iter().partition(Node::is_connected);
+        let mut last = nobody();
+        for some in there.chunks(ASKED_AT_ONCE).chain(others.chunks(ASKED_AT_ONCE)) {
+            match select_ok(some.iter().map(|node| self.learn_from(node))).await {
+                Ok((map, _)) => return Ok(map),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn learn_from<'a>(&'a self, node: &'a Node) -> BoxFuture<'a, Result<Map, StoreError>> {
+        async move {
+            let mut question = cmd("CLUSTER");
+            question.arg("SLOTS");
+            let patience = self.times.connect;
+            let answer = timeout(patience, node.ask(&question)).await;
+            let answer = answer.map_err(|_| StoreError::TimedOut(patience))?;
+            let found = ranges(answer.map_err(Failed::told)?, &node.address);
+            if found.is_empty() {
+                return Err(StoreError::Unsuitable(format!("{} serves no slots", node.address)));
+            }
+            Map::new(&found, |address| self.find(address).unwrap_or_else(|| self.make(address)))
+        }
+        .boxed()
+    }
+}
+
+/// The task that learns in the background. There is one at a time; it ends with its store.
+struct Watch(Weak<Routed>);
+
+impl Watch {
+    async fn watch(self) {
+        let mut pause = REFRESH_PAUSE;
+        loop {
+            let Some(routed) = self.0.upgrade() else { return };
+            // Should it fail, it is tried again.
+            let _ = routed.learn().await;
+            drop(routed);
+            sleep(pause).await;
+            if self.0.upgrade().is_none_or(|routed| routed.is_whole()) {
+                return;
+            }
+            pause = (pause * 2).min(LAST_PROBE);
+        }
+    }
+}
+
+impl Drop for Watch {
+    /// Also when its runtime goes: the next call then starts another.
+    fn drop(&mut self) {
+        if let Some(routed) = self.0.upgrade() {
+            routed.is_watched.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+fn nobody() -> StoreError {
+    StoreError::Unreachable("there is nobody to ask".to_owned())
+}
+
+/// Why a node is away.
+fn reason(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Away { why, .. } => (*why).clone(),
+        other => other,
+    }
+}

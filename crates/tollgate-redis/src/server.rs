@@ -1,0 +1,142 @@
+//! A server behind its breaker: commands on the link that the breaker keeps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::time::timeout;
+
+use crate::breaker::{Breaker, Failure, Numbered};
+use crate::error::{StoreError, cannot_serve};
+use crate::link::Dialer;
+use crate::outage::Health;
+
+/// One server, whose link is made again when it breaks. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Server(Arc<Breaker>);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// What went wrong on the link, or what the server said, and the same in our words.
+    Link(RedisError, StoreError),
+    /// Nothing was sent, or what came makes no sense.
+    Told(StoreError),
+}
+
+impl Failed {
+    pub(crate) fn told(self) -> StoreError {
+        match self {
+            Failed::Link(_, told) | Failed::Told(told) => told,
+        }
+    }
+}
+
+impl Server {
+    /// A server that is connected to when it is first needed.
+    pub(crate) fn new(dialer: Dialer, timeout: Duration) -> Server {
+        Server(Breaker::new(dialer, timeout))
+    }
+
+    pub(crate) fn breaker(&self) -> &Arc<Breaker> {
+        &self.0
+    }
+
+    /// Makes the link now.
+    pub(crate) async fn join(&self) -> Result<(), StoreError> {
+        self.0.join().await
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    /// Does the work of one call, all its round trips together no longer than a call may take, and
+    /// nothing at all during an outage. Each round trip leaves whole what it has done, so that the
+    /// work may be left off between any two.
+    pub(crate) async fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        if let Some(away) = self.0.outage() {
+            self.0.count_failed_call();
+            return Err(away);
+        }
+        let began_with = self.0.number();
+        let limit = self.0.timeout();
+        let done = timeout(limit, work).await.unwrap_or_else(|_| {
+            let late = StoreError::TimedOut(limit);
+            self.0.failed(began_with, Failure::Late, &late);
+            Err(late)
+        });
+        if matches!(&done, Err(error) if error.is_outage()) {
+            self.0.count_failed_call();
+        }
+        done
+    }
+
+    /// Sends a command and waits for the answer. The caller bounds the time.
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, Failed> {
+        let link = self.0.link().await.map_err(Failed::Told)?;
+        let answer = self.heard(&link, link.link.ask(command).await)?;
+        self.checked(&link, command, answer)
+    }
+
+    /// The same behind ASKING, for a key that is being moved to this node.
+    pub(crate) async fn ask_asking(&self, command: &Cmd) -> Result<Value, Failed> {
+        let link = self.0.link().await.map_err(Failed::Told)?;
+        let answer = self.heard(&link, link.link.ask_asking(command).await)?;
+        self.checked(&link, command, answer)
+    }
+
+    /// The script answers with a list. Whatever else comes is not its answer: who knows whose, or
+    /// whose the next will be.
+    fn checked(&self, link: &Numbered, command: &Cmd, answer: Value) -> Result<Value, Failed> {
+        if matches!(answer, Value::Array(_)) || !is_script(command) {
+            return Ok(answer);
+        }
+        let at = self.0.dialer().address();
+        let error = StoreError::Unreachable(format!("{at}: a broken answer, not a list"));
+        self.0.link_failed(link, Failure::Lost, &error);
+        Err(Failed::Told(error))
+    }
+
+    /// An answer in our words; the breaker hears of it, too.
+    fn heard(&self, link: &Numbered, answer: Result<Value, RedisError>) -> Result<Value, Failed> {
+        let error = match answer {
+            Ok(answer) => {
+                self.0.answered(link);
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        let told = self.0.dialer().tell(&error);
+        match &told {
+            _ if self.0.dialer().is_node() && is_redirection(&error) => self.0.answered(link),
+            StoreError::Unreachable(_) => self.0.link_failed(link, Failure::Lost, &told),
+            StoreError::Refused(_) if cannot_serve(&error) => {
+                self.0.link_failed(link, Failure::Refused, &told);
+            }
+            StoreError::Unsuitable(_) => self.0.link_failed(link, Failure::Refused, &told),
+            _ => self.0.answered(link),
+        }
+        Err(Failed::Link(error, told))
+    }
+}
+
+fn is_script(command: &Cmd) -> bool {
+    matches!(command.args_iter().next(), Some(Arg::Simple(b"EVAL" | b"EVALSHA")))
+}
+
+/// What a node answers that is well and not the one to ask.
+fn is_redirection(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Server(
+            ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::CrossSlot
+        )
+    )
+}

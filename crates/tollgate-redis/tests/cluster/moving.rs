@@ -1,0 +1,143 @@
+//! Slots that move to another node while requests go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::{Connection, cmd};
+use tokio::task::JoinSet;
+use tollgate::Limit;
+use tollgate_redis::{RedisLimiter, RedisStore};
+use tollgate_testkit::RedisCluster;
+
+use crate::common::{connect, runtime, unique, wait};
+use crate::shared::keys_that_all_expire;
+
+const USERS: u64 = 40;
+
+/// A tenant's limits, all in one slot.
+#[derive(Clone)]
+struct Tenant {
+    store: RedisStore,
+    tenant: RedisLimiter,
+    user: RedisLimiter,
+    once: RedisLimiter,
+}
+
+impl Tenant {
+    fn new(store: &RedisStore, name: &str) -> Tenant {
+        let limiter = |kind: &str, limit| store.limiter(&format!("{name} {kind}"), limit).unwrap();
+        Tenant {
+            store: store.clone(),
+            tenant: limiter("tenant", Limit::fixed_window(1200, Duration::from_secs(86_400))),
+            user: limiter("user", Limit::sliding_log(100, Duration::from_secs(86_400)))
+                .partition_by(0),
+            once: limiter("once", Limit::per_day(5)).partition_by(0),
+        }
+    }
+
+    /// Alone, or with two others of which one is new.
+    async fn check(&self, number: u64) -> bool {
+        let user = ("acme", number % USERS);
+        if number.is_multiple_of(3) {
+            return self.user.check(user).await.unwrap().is_allowed();
+        }
+        let charges = [
+            self.tenant.charge("acme"),
+            self.user.charge(user),
+            self.once.charge(("acme", number)),
+        ];
+        self.store.check_all(&charges).await.unwrap().is_allowed()
+    }
+}
+
+fn raw(cluster: &RedisCluster, node: usize) -> Connection {
+    redis::Client::open(cluster.nodes()[node].url()).unwrap().get_connection().unwrap()
+}
+
+/// Moves a slot as `redis-cli --cluster reshard` does, key by key.
+fn move_slot(cluster: &RedisCluster, slot: u16, from: usize, to: usize) -> usize {
+    let (source, target) = (cluster.id(from), cluster.id(to));
+    assert_eq!(cluster.ask(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {source}")), "OK");
+    assert_eq!(cluster.ask(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {target}")), "OK");
+    let (mut connection, mut moved) = (raw(cluster, from), 0);
+    loop {
+        let keys: Vec<Vec<u8>> =
+            cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(1).query(&mut connection).unwrap();
+        let Some(key) = keys.first() else { break };
+        let mut migrate = cmd("MIGRATE");
+        migrate.arg("127.0.0.1").arg(cluster.nodes()[to].port()).arg(key).arg(0).arg(5000);
+        let () = migrate.query(&mut connection).unwrap();
+        moved += 1;
+        // Time for requests to meet the slot in two places.
+        std::thread::sleep(Duration::from_millis(4));
+    }
+    for node in
+        [to, from].into_iter().chain((0..cluster.nodes().len()).filter(|n| *n != to && *n != from))
+    {
+        assert_eq!(cluster.ask(node, &format!("CLUSTER SETSLOT {slot} NODE {target}")), "OK");
+    }
+    moved
+}
+
+#[test]
+fn requests_go_on_exactly_while_a_slot_moves_to_a_new_node_and_back() {
+    let mut cluster = RedisCluster::start(3);
+    let store = wait(connect(&cluster.url()));
+    let tenant = Tenant::new(&store, &unique("moved"));
+    let slot: u16 = cluster.ask(0, "CLUSTER KEYSLOT acme").parse().unwrap();
+    let owner = usize::from(slot) * 3 / 16_384;
+    // A node that serves nothing is in nobody's list of who serves what.
+    let new = cluster.add_node();
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let (allowed, alone) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut tasks = JoinSet::new();
+    for worker in 0..6_u64 {
+        let (tenant, stop) = (tenant.clone(), stop.clone());
+        let (allowed, alone) = (allowed.clone(), alone.clone());
+        let work = async move {
+            let mut number = worker * 100_000;
+            while !stop.load(Ordering::Relaxed) {
+                let count = if number.is_multiple_of(3) { &alone } else { &allowed };
+                if tenant.check(number).await {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                number += 1;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            number - worker * 100_000
+        };
+        tasks.spawn_on(work, runtime().handle());
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let moved = move_slot(&cluster, slot, owner, new) + move_slot(&cluster, slot, new, owner);
+    std::thread::sleep(Duration::from_millis(100));
+    stop.store(true, Ordering::Relaxed);
+    let requests: u64 = wait(async {
+        let mut requests = 0;
+        while let Some(done) = tasks.join_next().await {
+            requests += done.expect("no request failed");
+        }
+        requests
+    });
+
+    assert!(moved > 100, "{moved} keys were moved");
+    let (allowed, alone) = (allowed.load(Ordering::Relaxed), alone.load(Ordering::Relaxed));
+    println!(
+        "{requests} requests, {allowed} together and {alone} alone allowed, {moved} keys moved"
+    );
+    wait(async {
+        let used = tenant.tenant.status("acme").await.unwrap().used();
+        assert_eq!(used, allowed, "what was allowed was charged, and nothing else");
+        assert!(used <= 1200);
+        let mut by_users = 0;
+        for user in 0..USERS {
+            let used = tenant.user.status(("acme", user)).await.unwrap().used();
+            assert!(used <= 100);
+            by_users += used;
+        }
+        assert_eq!(by_users, allowed + alone);
+    });
+    assert!(keys_that_all_expire(&cluster) > 0);
+}

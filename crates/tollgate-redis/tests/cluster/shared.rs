@@ -1,0 +1,58 @@
+//! The Cluster that the tests share, and the store as the contract wants it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use redis::cmd;
+use tollgate::ManualClock;
+use tollgate_redis::RedisStore;
+use tollgate_testkit::RedisCluster;
+
+use crate::common::{self, Injected, connect, wait};
+
+/// A Cluster that no test changes.
+pub(crate) fn cluster() -> &'static RedisCluster {
+    static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| RedisCluster::start(3))
+}
+
+/// By connections that are shared, too.
+pub(crate) fn store() -> &'static RedisStore {
+    static STORE: OnceLock<RedisStore> = OnceLock::new();
+    STORE.get_or_init(|| wait(connect(&cluster().url())))
+}
+
+/// The same without the deny cache.
+pub(crate) fn asking() -> &'static RedisStore {
+    static ASKING: OnceLock<RedisStore> = OnceLock::new();
+    ASKING.get_or_init(|| common::asking(&cluster().url()))
+}
+
+pub(crate) fn injected(clock: ManualClock) -> Injected {
+    Injected::new(store(), asking(), clock)
+}
+
+/// Every key of the Cluster has a TTL; how many there are.
+pub(crate) fn keys_that_all_expire(cluster: &RedisCluster) -> usize {
+    let mut count = 0;
+    for node in cluster.nodes() {
+        let Ok(client) = redis::Client::open(node.url()) else { continue };
+        let Ok(mut connection) = client.get_connection_with_timeout(Duration::from_secs(5)) else {
+            continue;
+        };
+        let role: Vec<redis::Value> = cmd("ROLE").query(&mut connection).unwrap();
+        if role[0] != redis::Value::BulkString(b"master".to_vec()) {
+            continue;
+        }
+        let keys: Vec<Vec<u8>> = cmd("KEYS").arg("*").query(&mut connection).unwrap();
+        for key in keys {
+            let left: redis::RedisResult<i64> = cmd("PTTL").arg(&key).query(&mut connection);
+            // A key that is gone by now, or lies elsewhere, is no key without a TTL.
+            if let Ok(left) = left {
+                assert_ne!(left, -1, "{} does not expire", key.escape_ascii());
+            }
+            count += 1;
+        }
+    }
+    count
+}
