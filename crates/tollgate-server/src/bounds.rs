@@ -1,0 +1,52 @@
+//! Every maximum of the server in one place, each with its reason.
+
+use std::time::Duration;
+
+/// Connections that are open at once. One that is idle costs some kilobytes.
+pub(crate) const MAX_CONNECTIONS: usize = 10_000;
+
+/// The head of a request: a proxy hands on cookies and tokens of its clients.
+pub(crate) const MAX_HEAD: usize = 64 << 10;
+
+/// What is read of a connection and not yet looked at: a head and the beginning of a body.
+pub(crate) const MAX_BUFFER: usize = 2 * MAX_HEAD;
+
+/// The body of a request: a full batch of long attributes.
+pub(crate) const MAX_BODY: usize = 1 << 20;
+
+/// How long a head may take, and how long a connection may be idle between two requests. Long
+/// enough that a proxy keeps its connections, short enough that slow clients do not pile up.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a body may take.
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Attributes of one request: a policy has few, and each is looked for among all.
+pub(crate) const MAX_ATTRIBUTES: usize = 64;
+
+/// Bytes of an attribute's name.
+pub(crate) const MAX_NAME: usize = 128;
+
+/// Bytes of an attribute's value: the store keeps a name for each key.
+pub(crate) const MAX_VALUE: usize = 4096;
+
+/// Requests in one batch: some ten microseconds of work, so that no other waits long.
+pub(crate) const MAX_BATCH: usize = 256;
+
+/// Reservations that are open at once, each about a kilobyte.
+pub(crate) const MAX_HOLDS: usize = 65_536;
+
+/// How long a reservation may be open: units that nobody settles are gone for that long.
+pub(crate) const MAX_HOLD_TIME: Duration = Duration::from_secs(60 * 60);
+
+/// How long a reservation is open that does not say it.
+pub(crate) const HOLD_TIME: Duration = Duration::from_secs(60);
+
+/// Names of rules that are counted apart; those of later policies are counted together.
+pub(crate) const MAX_COUNTED_RULES: usize = 10_000;
+
+/// How long requests in flight have to end when the server stops: as long as a body may take.
+pub(crate) const DRAIN: Duration = BODY_TIMEOUT;
+
+/// How long not to accept when the system has no room for another connection.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

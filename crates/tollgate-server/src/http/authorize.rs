@@ -1,0 +1,155 @@
+//! Requests that a proxy asks about before it lets them pass.
+//!
+//! What is asked comes from headers that the proxy sets. The query is not looked at: proxies
+//! append their client's to it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use tollgate_tower::PeerAddr;
+
+use super::decision::tell;
+use super::problem::{Problem, cut};
+use super::{App, ProxyHeaders, segment};
+use crate::bounds::MAX_VALUE;
+
+/// The header of each family, and the attribute that it becomes.
+const X_FORWARDED: [(&str, &str); 4] = [
+    ("x-forwarded-method", "method"),
+    ("x-forwarded-uri", "path"),
+    ("x-forwarded-host", "host"),
+    ("x-forwarded-proto", "scheme"),
+];
+const X_ORIGINAL: [(&str, &str); 4] = [
+    ("x-original-method", "method"),
+    ("x-original-uri", "path"),
+    ("x-original-host", "host"),
+    ("x-original-proto", "scheme"),
+];
+
+pub(super) async fn authorize(State(app): State<Arc<App>>, head: Parts) -> Response {
+    decide(&app, &head, None).await
+}
+
+/// With the status that a proxy understands as a refusal.
+pub(super) async fn authorize_as(State(app): State<Arc<App>>, head: Parts) -> Response {
+    let status = segment(&head.uri, 3);
+    let known = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
+    match known.filter(|status| status.is_client_error() || status.is_server_error()) {
+        Some(status) => decide(&app, &head, Some(status)).await,
+        None => {
+            let detail = format!(
+                "{:?} is no status to refuse with, must be between 400 and 599, as in /v1/authorize/403",
+                cut(status)
+            );
+            app.bad(&Problem::new(StatusCode::BAD_REQUEST, detail))
+        }
+    }
+}
+
+async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Response {
+    let attributes = match app.attributes(head) {
+        Ok(attributes) => attributes,
+        Err(problem) => return app.bad(&problem),
+    };
+    let asked: tollgate::Request<'_> =
+        attributes.iter().map(|(name, value)| (*name, &**value)).collect();
+    let ruling = app.backend.check(&asked).await;
+    app.metrics.decided(&ruling);
+    let fields = app.fields(&ruling);
+    let mut response = if ruling.is_allowed() {
+        Response::new(axum::body::Body::empty())
+    } else {
+        let refusal = app.refusal(&ruling, &fields);
+        match refuse_with {
+            Some(status) => refusal.with_status(status).response(),
+            None => refusal.response(),
+        }
+    };
+    tell(response.headers_mut(), fields);
+    response
+}
+
+impl App {
+    /// What is known of the request that a proxy asks about.
+    fn attributes<'r>(&'r self, head: &'r Parts) -> Result<Vec<(&'r str, Cow<'r, str>)>, Problem> {
+        let headers = &head.headers;
+        let family = match self.settings.proxy_headers {
+            ProxyHeaders::XForwarded => X_FORWARDED,
+            ProxyHeaders::XOriginal => X_ORIGINAL,
+        };
+        let mut attributes = Vec::with_capacity(8);
+        for (header, attribute) in family {
+            if let Some(value) = value(headers, header)? {
+                let value = if attribute == "path" { path(value) } else { value };
+                attributes.push((attribute, Cow::Borrowed(value)));
+            }
+        }
+        if let Some(PeerAddr(peer)) = head.extensions.get() {
+            let client = self.settings.client_ip.of(peer.ip(), headers);
+            attributes.push(("ip", Cow::Owned(client.to_string())));
+        }
+        for (attribute, header) in &self.settings.header_attributes {
+            if let Some(value) = value(headers, header.as_str())? {
+                attributes.push((attribute, Cow::Borrowed(value)));
+            }
+        }
+        Ok(attributes)
+    }
+}
+
+/// The value of a header that must not be there twice: the client may have sent the other.
+fn value<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
+    let wrong = |what: &str| {
+        let detail = format!("the header {name} {what}");
+        Err(Problem::new(StatusCode::BAD_REQUEST, detail))
+    };
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return wrong("is there twice, let the proxy replace what its client sends");
+    }
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) if text.len() <= MAX_VALUE => Ok(Some(text)),
+        Ok(_) => wrong(&format!("is too long, it may have {MAX_VALUE} bytes")),
+        Err(_) => wrong("is not UTF-8"),
+    }
+}
+
+/// The path of a URI: without the host, where it is absolute, and without the query.
+fn path(uri: &str) -> &str {
+    let from_path = match uri.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains(['/', '?', '#']) => {
+            rest.find(['/', '?', '#']).map_or("/", |start| &rest[start..])
+        }
+        _ => uri,
+    };
+    let end = from_path.find(['?', '#']).unwrap_or(from_path.len());
+    if end == 0 { "/" } else { &from_path[..end] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path;
+
+    #[test]
+    fn a_path_is_found_in_whatever_a_proxy_calls_a_uri() {
+        for (uri, expected) in [
+            ("/search?q=1", "/search"),
+            ("/search", "/search"),
+            ("https://shop.example/cart?x", "/cart"),
+            ("https://shop.example", "/"),
+            ("https://shop.example?x=/y", "/"),
+            ("?q", "/"),
+            ("", "/"),
+            ("/to?next=http://other/path", "/to"),
+            ("/a://b", "/a://b"),
+        ] {
+            assert_eq!(path(uri), expected, "{uri:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A ruling as JSON, and as the answer to a request.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+use tollgate::{HeaderFields, Reason, RuleFigures, Ruling};
+
+use super::App;
+use super::problem::Problem;
+
+/// A ruling for programs. Times are in milliseconds, rounded up.
+#[derive(Debug, Serialize)]
+pub(super) struct Decision {
+    allowed: bool,
+    reason: &'static str,
+    /// The rule or list that decided.
+    rule: Option<String>,
+    /// Null where nothing limits, as is `remaining`.
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    /// Null where it never will be allowed.
+    retry_after_ms: Option<u64>,
+    reset_after_ms: u64,
+    /// How long to wait before going ahead.
+    #[serde(skip_serializing_if = "is_zero")]
+    delay_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    rules: Vec<RuleDecision>,
+}
+
+#[derive(Debug, Serialize)]
+struct RuleDecision {
+    rule: String,
+    allowed: bool,
+    shadow: bool,
+    limit: u64,
+    remaining: u64,
+    retry_after_ms: Option<u64>,
+    reset_after_ms: u64,
+}
+
+impl Decision {
+    pub(super) fn new(ruling: &Ruling) -> Decision {
+        Decision {
+            allowed: ruling.is_allowed(),
+            reason: reason(ruling.reason()),
+            rule: ruling.rule().map(str::to_owned),
+            limit: limited(ruling.limit()),
+            remaining: limited(ruling.remaining()),
+            retry_after_ms: ruling.retry_after().map(millis),
+            reset_after_ms: millis(ruling.reset_after()),
+            delay_ms: millis(ruling.delay()),
+            error: ruling.error().map(|error| error.to_string()),
+            rules: ruling.rules().map(|rule| RuleDecision::new(&rule)).collect(),
+        }
+    }
+}
+
+impl RuleDecision {
+    fn new(rule: &RuleFigures<'_>) -> RuleDecision {
+        RuleDecision {
+            rule: rule.rule().to_owned(),
+            allowed: rule.is_allowed(),
+            shadow: rule.is_shadow(),
+            limit: rule.limit(),
+            remaining: rule.remaining(),
+            retry_after_ms: rule.retry_after().map(millis),
+            reset_after_ms: millis(rule.reset_after()),
+        }
+    }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoRule => "no_rule",
+        Reason::Limits => "limits",
+        Reason::AllowList => "allow_list",
+        Reason::DenyList => "deny_list",
+        Reason::Block => "block",
+        Reason::Error => "error",
+        Reason::StoreAway => "store_away",
+        _ => "other",
+    }
+}
+
+/// Nothing is told where nothing limits.
+fn limited(units: u64) -> Option<u64> {
+    (units < u64::MAX).then_some(units)
+}
+
+pub(super) fn millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl App {
+    /// What is told of a ruling in headers.
+    pub(super) fn fields(&self, ruling: &Ruling) -> HeaderFields {
+        self.settings.style.of_ruling(ruling, self.backend.clock())
+    }
+
+    /// A refusal as the client behind the asker gets it.
+    pub(super) fn refusal(&self, ruling: &Ruling, fields: &HeaderFields) -> Problem {
+        Problem::of_ruling(ruling, fields, self.settings.style.tells())
+    }
+}
+
+/// An answer of 200.
+pub(super) fn json(answer: &impl Serialize) -> Response {
+    // Names, numbers and text always become JSON.
+    let mut response = Response::new(Body::from(serde_json::to_vec(answer).unwrap_or_default()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Adds what is told of limits.
+pub(super) fn tell(headers: &mut HeaderMap, fields: HeaderFields) {
+    let (text, values) = fields.into_text();
+    let text = Bytes::from(text);
+    for (name, range) in values {
+        if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(range)) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}

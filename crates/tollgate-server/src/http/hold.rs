@@ -1,0 +1,200 @@
+//! Reservations: units that are taken now and settled by their number later.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tollgate::Timestamp;
+
+use super::body::{Asked, parse, read};
+use super::check::Denied;
+use super::decision::{Decision, json, millis, tell};
+use super::problem::{Problem, cut};
+use super::{App, segment};
+use crate::backend::Held;
+use crate::bounds::{HOLD_TIME, MAX_HOLD_TIME, MAX_HOLDS};
+
+const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 500, "timeout_ms": 30000}"#;
+const SETTLE_EXAMPLE: &str = r#"{"actual": 120}"#;
+
+/// The reservations that are open, found by numbers that nobody can guess.
+#[derive(Debug, Default)]
+pub(super) struct Holds(Mutex<Open>);
+
+#[derive(Debug, Default)]
+struct Open {
+    by_id: HashMap<u128, (Timestamp, Box<Held>)>,
+    /// In the order in which they time out.
+    by_end: BTreeSet<(Timestamp, u128)>,
+}
+
+impl Holds {
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().by_id.len()
+    }
+
+    /// Keeps it until then; gives it back where there is no room.
+    fn keep(
+        &self,
+        id: u128,
+        held: Box<Held>,
+        (now, until): (Timestamp, Timestamp),
+    ) -> Result<(), Box<Held>> {
+        // Dropped with no lock held, since that locks the store.
+        let _timed_out = self.take_timed_out(now);
+        let mut open = self.0.lock();
+        if open.by_id.len() >= MAX_HOLDS {
+            return Err(held);
+        }
+        open.by_end.insert((until, id));
+        open.by_id.insert(id, (until, held));
+        Ok(())
+    }
+
+    #[allow(clippy::vec_box, reason = "they are boxed already, and large")]
+    fn take_timed_out(&self, now: Timestamp) -> Vec<Box<Held>> {
+        let mut open = self.0.lock();
+        let mut timed_out = Vec::new();
+        while let Some(&(until, id)) = open.by_end.first().filter(|(until, _)| *until <= now) {
+            open.by_end.remove(&(until, id));
+            timed_out.extend(open.by_id.remove(&id).map(|(_, held)| held));
+        }
+        timed_out
+    }
+
+    /// The reservation of that number, if it is still open: nobody else gets it then.
+    fn take(&self, id: u128, now: Timestamp) -> Option<Box<Held>> {
+        let _timed_out = self.take_timed_out(now);
+        let mut open = self.0.lock();
+        let (until, held) = open.by_id.remove(&id)?;
+        open.by_end.remove(&(until, id));
+        Some(held)
+    }
+}
+
+#[derive(Serialize)]
+struct Reserved {
+    id: String,
+    timeout_ms: u64,
+    #[serde(flatten)]
+    decision: Decision,
+}
+
+#[derive(Serialize)]
+struct Settled {
+    reserved: u64,
+    charged: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Actual {
+    actual: u64,
+}
+
+pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
+    let reserved = async {
+        let denied = Denied::of(&uri)?;
+        let body = read(body).await?;
+        let asked: Asked<'_> = parse(&body, EXAMPLE)?;
+        let timeout = timeout(asked.timeout_ms)?;
+        let now = app.backend.clock().now();
+        let held = match app.backend.reserve(&asked.request(), timeout).await {
+            Ok(held) => held,
+            Err(ruling) => {
+                app.metrics.decided(&ruling);
+                return Ok(app.answer(&ruling, denied));
+            }
+        };
+        app.metrics.decided(held.ruling());
+        let id = new_id()?;
+        let fields = app.fields(held.ruling());
+        let decision = Decision::new(held.ruling());
+        if let Err(held) = app.holds.keep(id, Box::new(held), (now, now.after(timeout))) {
+            held.cancel().await;
+            return Ok(too_many(&app));
+        }
+        let id = format!("{id:032x}");
+        let mut response = json(&Reserved { id, timeout_ms: millis(timeout), decision });
+        tell(response.headers_mut(), fields);
+        Ok(response)
+    };
+    reserved.await.unwrap_or_else(|problem: Problem| app.bad(&problem))
+}
+
+fn timeout(said: Option<u64>) -> Result<Duration, Problem> {
+    let most = millis(MAX_HOLD_TIME);
+    match said {
+        None => Ok(HOLD_TIME),
+        Some(timeout) if (1..=most).contains(&timeout) => Ok(Duration::from_millis(timeout)),
+        Some(timeout) => {
+            let detail = format!("\"timeout_ms\" is {timeout}, must be between 1 and {most}");
+            Err(Problem::new(StatusCode::BAD_REQUEST, detail).example(EXAMPLE))
+        }
+    }
+}
+
+fn new_id() -> Result<u128, Problem> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|_| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the system gives no random numbers")
+    })?;
+    Ok(u128::from_ne_bytes(id))
+}
+
+fn too_many(app: &App) -> Response {
+    crate::metrics::add(&app.metrics.holds_refused);
+    let detail = format!("{MAX_HOLDS} reservations are open, settle some or try again later");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response()
+}
+
+pub(super) async fn commit(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let id = segment(&uri, 3);
+    let Some(held) = app.take(id) else { return app.unknown_hold(id) };
+    let reserved = held.cost();
+    held.commit().await;
+    json(&Settled { reserved, charged: reserved })
+}
+
+pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let id = segment(&uri, 3);
+    let Some(held) = app.take(id) else { return app.unknown_hold(id) };
+    let reserved = held.cost();
+    held.cancel().await;
+    json(&Settled { reserved, charged: 0 })
+}
+
+pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
+    let id = segment(&uri, 3);
+    let settled = async {
+        let body = read(body).await?;
+        let Actual { actual } = parse(&body, SETTLE_EXAMPLE)?;
+        // Not before it is known that the rest is right: who gets it wrong may try again.
+        let Some(held) = app.take(id) else { return Ok(app.unknown_hold(id)) };
+        let reserved = held.cost();
+        held.settle(actual).await;
+        Ok(json(&Settled { reserved, charged: actual }))
+    };
+    settled.await.unwrap_or_else(|problem: Problem| app.bad(&problem))
+}
+
+impl App {
+    fn take(&self, id: &str) -> Option<Box<Held>> {
+        let id = u128::from_str_radix(id, 16).ok()?;
+        self.holds.take(id, self.backend.clock().now())
+    }
+
+    fn unknown_hold(&self, id: &str) -> Response {
+        let detail = format!(
+            "no reservation {:?} is open: it was settled, it timed out, or it never was",
+            cut(id)
+        );
+        self.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
+    }
+}

@@ -1,0 +1,123 @@
+//! HTTP: JSON for programs, and headers for proxies.
+
+mod authorize;
+mod body;
+mod check;
+mod decision;
+mod hold;
+mod probe;
+mod problem;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use http::{HeaderName, Method, StatusCode, Uri};
+use tollgate::HeaderStyle;
+use tollgate_tower::ClientIp;
+
+use crate::backend::Backend;
+use crate::metrics::Metrics;
+use hold::Holds;
+use problem::Problem;
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct App {
+    backend: Backend,
+    settings: Settings,
+    holds: Holds,
+    pub(crate) metrics: Metrics,
+    /// Whether the server accepts no more.
+    pub(crate) stopping: AtomicBool,
+}
+
+/// What an operator may choose.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) style: HeaderStyle,
+    pub(crate) client_ip: ClientIp,
+    pub(crate) proxy_headers: ProxyHeaders,
+    pub(crate) header_attributes: Vec<(String, HeaderName)>,
+}
+
+/// Which headers of a proxy say what its client asks for. Only one family is believed: a proxy
+/// that sets one passes the other on as the client has sent it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProxyHeaders {
+    /// `X-Forwarded-Method`, `-Uri`, `-Host` and `-Proto`, as Caddy and Traefik send them.
+    #[default]
+    XForwarded,
+    /// `X-Original-Method`, `-URI`, `-Host` and `-Proto`, as recipes for nginx do.
+    XOriginal,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        // Both are networks, so the peer alone is never what is left.
+        let on_this_machine = ClientIp::x_forwarded_for(["127.0.0.0/8", "::1/128"]);
+        Settings {
+            style: HeaderStyle::new(),
+            client_ip: on_this_machine.unwrap_or_else(|_| ClientIp::peer()),
+            proxy_headers: ProxyHeaders::default(),
+            header_attributes: Vec::new(),
+        }
+    }
+}
+
+impl App {
+    pub(crate) fn new(backend: Backend, settings: Settings) -> App {
+        let (holds, metrics) = (Holds::default(), Metrics::default());
+        App { backend, settings, holds, metrics, stopping: AtomicBool::new(false) }
+    }
+
+    /// The answer to a request that cannot be understood.
+    fn bad(&self, problem: &Problem) -> Response {
+        crate::metrics::add(&self.metrics.bad_requests);
+        problem.response()
+    }
+}
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/v1/check", post(check::check))
+        .route("/v1/check/batch", post(check::batch))
+        .route("/v1/peek", post(check::peek))
+        .route("/v1/refund", post(check::refund))
+        .route("/v1/reserve", post(hold::reserve))
+        .route("/v1/reserve/{id}/commit", post(hold::commit))
+        .route("/v1/reserve/{id}/cancel", post(hold::cancel))
+        .route("/v1/reserve/{id}/settle", post(hold::settle))
+        .route("/v1/authorize", any(authorize::authorize))
+        .route("/v1/authorize/{status}", any(authorize::authorize_as))
+        .route("/healthz", get(probe::healthz))
+        .route("/readyz", get(probe::readyz))
+        .route("/metrics", get(probe::metrics))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+}
+
+/// A part of the path, as it was sent.
+fn segment(uri: &Uri, place: usize) -> &str {
+    uri.path().split('/').nth(place).unwrap_or_default()
+}
+
+async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let known = "POST /v1/check, /v1/check/batch, /v1/peek, /v1/refund, /v1/reserve and \
+                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; GET /healthz, \
+                 /readyz, /metrics";
+    let detail = format!("there is nothing at {:?}, try one of {known}", problem::cut(uri.path()));
+    app.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
+}
+
+async fn wrong_method(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {
+    let right = if uri.path().starts_with("/v1/") { "POST" } else { "GET" };
+    let method = problem::cut(method.as_str()).to_owned();
+    let detail = format!("{} is asked for with {right}, not {method:?}", uri.path());
+    app.bad(&Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
+}

@@ -1,0 +1,34 @@
+//! What those who operate it ask.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+
+use super::App;
+use super::problem::Problem;
+
+/// Whether the process lives.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether it should get requests.
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
+    if app.stopping.load(Ordering::Relaxed) {
+        let detail = "the server is stopping, ask another";
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response();
+    }
+    Response::new("ready\n".into())
+}
+
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let text = app.metrics.text(&app.backend, app.holds.len());
+    let mut response = Response::new(text.into());
+    let of_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, of_type);
+    response
+}

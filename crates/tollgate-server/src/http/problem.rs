@@ -1,0 +1,110 @@
+//! RFC 9457: `application/problem+json`.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde::Serialize;
+use tollgate::{HeaderFields, Reason, Ruling, Verbosity};
+
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+const QUOTA_TITLE: &str = "Request cannot be satisfied as assigned quota has been exceeded";
+
+/// How much of a client's text is repeated to it.
+const SHOWN: usize = 100;
+
+/// What is wrong, and what would be right.
+#[derive(Debug, Serialize)]
+pub(super) struct Problem {
+    #[serde(rename = "type")]
+    of_type: &'static str,
+    title: &'static str,
+    #[serde(serialize_with = "number")]
+    status: StatusCode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// What would be right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<&'static str>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
+    violated: Option<Vec<String>>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem {
+            of_type: "about:blank",
+            title: status.canonical_reason().unwrap_or("Refused"),
+            status,
+            detail: Some(detail.into()),
+            example: None,
+            violated: None,
+        }
+    }
+
+    /// With a body that would be right.
+    pub(super) fn example(mut self, example: &'static str) -> Problem {
+        self.example = Some(example);
+        self
+    }
+
+    /// A ruling that does not let a request pass, as told to the one who sent it.
+    pub(super) fn of_ruling(ruling: &Ruling, fields: &HeaderFields, tells: Verbosity) -> Problem {
+        let mut problem = match (ruling.error(), ruling.reason()) {
+            (Some(error), _) => Problem::new(StatusCode::BAD_REQUEST, error.to_string()),
+            (None, Reason::DenyList) => {
+                Problem::new(StatusCode::FORBIDDEN, "this client may not pass")
+            }
+            _ => Problem::limited(ruling, fields, tells),
+        };
+        problem.detail = problem.detail.filter(|_| tells == Verbosity::Full);
+        problem
+    }
+
+    fn limited(ruling: &Ruling, fields: &HeaderFields, tells: Verbosity) -> Problem {
+        let detail = match fields.get("retry-after") {
+            Some("1") => "too many requests, try again in 1 second".to_owned(),
+            Some(seconds) => format!("too many requests, try again in {seconds} seconds"),
+            None => "too many requests".to_owned(),
+        };
+        let refusing = ruling.rules().filter(|rule| !rule.is_shadow() && !rule.is_allowed());
+        let violated = refusing.map(|rule| rule.rule().to_owned()).collect();
+        Problem {
+            of_type: QUOTA_EXCEEDED,
+            title: QUOTA_TITLE,
+            violated: (tells == Verbosity::Full).then_some(violated),
+            ..Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
+        }
+    }
+
+    /// Answered with another status, for proxies that understand few.
+    pub(super) fn with_status(mut self, status: StatusCode) -> Problem {
+        self.status = status;
+        self
+    }
+
+    pub(super) fn response(&self) -> Response {
+        // Plain text and numbers always become JSON.
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        let mut response = Response::new(Body::from(json));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        // A cache that kept a refusal would refuse everybody.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+fn number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(status.as_u16())
+}
+
+/// As much of a client's text as is repeated to it.
+pub(super) fn cut(text: &str) -> &str {
+    let mut end = text.len().min(SHOWN);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

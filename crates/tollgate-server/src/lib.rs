@@ -1,0 +1,29 @@
+//! Tollgate as a service: a policy that any program or proxy asks over the network.
+//!
+//! ```
+//! use tollgate::{Gate, Limit, Policy, Rule};
+//! use tollgate_server::{Backend, Server};
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let policy = Policy::new().rule(Rule::new("per-user").key(["user"]).limit(Limit::per_minute(100)));
+//! let backend = Backend::Memory(Gate::new(policy)?);
+//! let server = Server::builder(backend).http(Some("127.0.0.1:0".parse()?)).bind().await?;
+//! println!("listening on {:?}", server.http_address());
+//! server.run(async { /* until it is time to stop */ }).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - A [`Backend`] is what decides: a gate over the state that all transports share.
+//! - A [`Server`] listens, answers, and stops in order.
+//! - [`ProxyHeaders`] says which headers of a proxy are believed.
+
+mod backend;
+mod bounds;
+mod http;
+mod metrics;
+mod serve;
+
+pub use backend::{Backend, Held};
+pub use http::ProxyHeaders;
+pub use serve::{BindError, Server, ServerBuilder, Stopped};

@@ -1,0 +1,162 @@
+//! What is counted, and how Prometheus reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use tollgate::{Reason, Ruling};
+
+use crate::backend::Backend;
+use crate::bounds::MAX_COUNTED_RULES;
+
+const OUTCOMES: [&str; 5] = ["allowed", "denied", "blocked", "shadow_denied", "error"];
+
+/// The rule of what no rule decided.
+const NO_RULE: &str = "";
+
+/// The rule of those that are too many to be counted apart. No rule of a policy is called so.
+const OTHERS: &str = "(others)";
+
+/// What the server has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    decisions: RwLock<BTreeMap<Box<str>, Arc<ByOutcome>>>,
+    pub(crate) bad_requests: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) connections_refused: AtomicU64,
+    pub(crate) holds_refused: AtomicU64,
+}
+
+/// How many decisions of a rule had each outcome.
+type ByOutcome = [AtomicU64; OUTCOMES.len()];
+
+impl Metrics {
+    /// Counts a decision that was in earnest.
+    pub(crate) fn decided(&self, ruling: &Ruling) {
+        let outcome = match ruling.reason() {
+            _ if ruling.is_allowed() => 0,
+            Reason::Block => 2,
+            Reason::Error => 4,
+            _ if ruling.error().is_some() => 4,
+            _ => 1,
+        };
+        self.count(ruling.rule().unwrap_or(NO_RULE), outcome);
+        for rule in ruling.rules().filter(|rule| rule.is_shadow() && !rule.is_allowed()) {
+            self.count(rule.rule(), 3);
+        }
+    }
+
+    fn count(&self, rule: &str, outcome: usize) {
+        if let Some(counts) = self.decisions.read().get(rule) {
+            add(&counts[outcome]);
+            return;
+        }
+        let mut decisions = self.decisions.write();
+        let rule = if decisions.len() < MAX_COUNTED_RULES { rule } else { OTHERS };
+        add(&decisions.entry(rule.into()).or_default()[outcome]);
+    }
+
+    /// Prometheus' text format.
+    pub(crate) fn text(&self, backend: &Backend, holds: usize) -> String {
+        let mut text = String::with_capacity(4096);
+        family(&mut text, "tollgate_decisions_total", "counter", "Decisions by rule and outcome.");
+        for (rule, counts) in self.decisions.read().iter() {
+            for (outcome, count) in OUTCOMES.iter().zip(counts.iter()) {
+                let count = count.load(Ordering::Relaxed);
+                if count > 0 {
+                    let rule = escaped(rule);
+                    let labels =
+                        format!("rule=\"{rule}\",outcome=\"{outcome}\",transport=\"http\"");
+                    // Writing to a string does not fail.
+                    let _ = writeln!(text, "tollgate_decisions_total{{{labels}}} {count}");
+                }
+            }
+        }
+        let live = u64::try_from(backend.live_keys()).unwrap_or(u64::MAX);
+        let holds = u64::try_from(holds).unwrap_or(u64::MAX);
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        for (name, kind, help, value) in [
+            ("live_keys", "gauge", "Keys that the store keeps now.", live),
+            (
+                "evictions_total",
+                "counter",
+                "Keys forgotten early, the store was full.",
+                backend.evictions(),
+            ),
+            (
+                "turned_away_total",
+                "counter",
+                "Requests refused, the store was full.",
+                backend.turned_away(),
+            ),
+            ("holds", "gauge", "Reservations that are open now.", holds),
+            (
+                "holds_refused_total",
+                "counter",
+                "Reservations refused, too many were open.",
+                get(&self.holds_refused),
+            ),
+            ("connections", "gauge", "Connections that are open now.", get(&self.connections)),
+            (
+                "connections_refused_total",
+                "counter",
+                "Connections refused, too many were open.",
+                get(&self.connections_refused),
+            ),
+            (
+                "bad_requests_total",
+                "counter",
+                "Requests that could not be understood.",
+                get(&self.bad_requests),
+            ),
+        ] {
+            let name = format!("tollgate_{name}");
+            family(&mut text, &name, kind, help);
+            let _ = writeln!(text, "{name} {value}");
+        }
+        text
+    }
+}
+
+/// Adds one.
+pub(crate) fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// A label's value, with what would end it escaped.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Gate, Policy};
+
+    use super::*;
+
+    #[test]
+    fn rules_past_the_bound_are_counted_together() {
+        let metrics = Metrics::default();
+        for number in 0..MAX_COUNTED_RULES + 5 {
+            metrics.count(&number.to_string(), 0);
+        }
+        assert_eq!(metrics.decisions.read().len(), MAX_COUNTED_RULES + 1);
+        let backend = Backend::Memory(Gate::new(Policy::new()).unwrap());
+        let others = "rule=\"(others)\",outcome=\"allowed\",transport=\"http\"} 5\n";
+        assert!(metrics.text(&backend, 0).contains(others));
+    }
+
+    #[test]
+    fn a_name_cannot_break_out_of_its_label() {
+        let metrics = Metrics::default();
+        metrics.count("a\"b\\c\nd", 1);
+        let backend = Backend::Memory(Gate::new(Policy::new()).unwrap());
+        assert!(metrics.text(&backend, 0).contains("{rule=\"a\\\"b\\\\c\\nd\",outcome=\"denied\""));
+    }
+}

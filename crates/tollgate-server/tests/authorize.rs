@@ -1,0 +1,98 @@
+//! What proxies ask, over real sockets.
+
+mod support;
+
+use support::Running;
+use tollgate::{Dialect, HeaderStyle, Verbosity};
+use tollgate_server::ProxyHeaders;
+use tollgate_tower::ClientIp;
+
+#[test]
+fn a_proxys_client_is_limited_by_its_address() {
+    let server = Running::new();
+    let client = ["X-Forwarded-For: 203.0.113.7", "X-Forwarded-Uri: /a", "X-Forwarded-Method: PUT"];
+    for line in ["GET /v1/authorize", "DELETE /v1/authorize?any=query&enforce=x"] {
+        let answer = server.ask(line, &client);
+        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{line}");
+        assert!(answer.header("ratelimit").unwrap().starts_with("\"per-ip\";r="));
+    }
+    let denied = server.ask("POST /v1/authorize", &client);
+    denied.problem(429);
+    assert_eq!(denied.header("retry-after"), Some("30"));
+    assert_eq!(server.ask("GET /v1/authorize", &["X-Forwarded-For: 203.0.113.8"]).status, 200);
+}
+
+#[test]
+fn what_a_client_puts_in_front_of_its_address_makes_no_new_key() {
+    let server = Running::new();
+    let statuses = [1, 2, 3].map(|number| {
+        let header = format!("X-Forwarded-For: 198.51.100.{number}, 203.0.113.7");
+        server.ask("GET /v1/authorize", &[&header]).status
+    });
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[test]
+fn a_peer_that_is_not_trusted_counts_itself() {
+    let server = Running::with(|server| server.client_ip(ClientIp::peer()));
+    let statuses = [1, 2, 3].map(|number| {
+        let header = format!("X-Forwarded-For: 198.51.100.{number}");
+        server.ask("GET /v1/authorize", &[&header]).status
+    });
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[test]
+fn a_refusal_has_the_status_that_the_proxy_asks_for() {
+    let server = Running::new();
+    let client = ["X-Forwarded-For: 203.0.113.7"];
+    for _ in 0..2 {
+        assert_eq!(server.ask("GET /v1/authorize/403", &client).status, 200);
+    }
+    let denied = server.ask("GET /v1/authorize/403", &client);
+    assert_eq!(denied.problem(403)["violated-policies"][0], "per-ip");
+    for wrong in ["200", "302", "600", "abc", "%ff", "403/x"] {
+        let answer = server.ask(&format!("GET /v1/authorize/{wrong}"), &client);
+        assert!(matches!(answer.status, 400 | 404), "{wrong}: {answer:?}");
+        answer.problem(answer.status);
+    }
+}
+
+#[test]
+fn named_headers_are_attributes_and_must_not_be_there_twice() {
+    let header = http::HeaderName::from_static("x-user");
+    let server = Running::with(|server| server.header_attribute("user", header));
+    let answer = server.ask("GET /v1/authorize", &["X-User: ana"]);
+    assert!(answer.header("ratelimit").unwrap().contains("\"per-user\";r=9"), "{answer:?}");
+    let twice = server.ask("GET /v1/authorize", &["X-User: ana", "X-User: ben"]);
+    assert!(twice.problem(400)["detail"].as_str().unwrap().contains("twice"));
+    server.ask("GET /v1/authorize", &["X-User: mallory"]).problem(403);
+}
+
+#[test]
+fn only_one_family_of_headers_is_believed() {
+    let policy = "[[deny]]\nname = \"admin\"\nmatch = { path = { prefix = \"/admin\" } }\n";
+    let policy = || tollgate::Policy::from_toml("t", policy).unwrap().policy;
+    let both = ["X-Forwarded-Uri: /admin/x?y", "X-Original-URI: /open"];
+    let forwarded = Running::new();
+    forwarded.gate.replace(policy()).unwrap();
+    assert_eq!(forwarded.ask("GET /v1/authorize", &both).status, 403);
+    let original = Running::with(|server| server.proxy_headers(ProxyHeaders::XOriginal));
+    original.gate.replace(policy()).unwrap();
+    assert_eq!(original.ask("GET /v1/authorize", &both).status, 200);
+}
+
+#[test]
+fn headers_are_in_the_dialect_and_as_many_as_chosen() {
+    let style = HeaderStyle::new().dialect(Dialect::XDelta);
+    let server = Running::with(|server| server.header_style(style));
+    let answer = server.ask("GET /v1/authorize", &[]);
+    assert_eq!(answer.header("x-ratelimit-remaining"), Some("1"));
+    assert_eq!(answer.header("ratelimit"), None);
+    let style = HeaderStyle::new().verbosity(Verbosity::None);
+    let server = Running::with(|server| server.header_style(style));
+    let answers = [0, 1, 2].map(|_| server.ask("GET /v1/authorize", &[]));
+    let problem = answers[2].problem(429);
+    assert!(problem.get("detail").is_none() && problem.get("violated-policies").is_none());
+    assert_eq!(answers[2].header("retry-after"), None);
+}

@@ -1,0 +1,180 @@
+//! What programs ask, over real sockets.
+
+mod support;
+
+use std::time::Duration;
+
+use support::Running;
+
+const ANA: &str = r#"{"attributes": {"user": "ana"}}"#;
+
+#[test]
+fn a_check_takes_and_says_what_is_left() {
+    let server = Running::new();
+    let answer = server.post("/v1/check", r#"{"attributes": {"user": "ana"}, "cost": 4}"#);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("ratelimit"), Some("\"per-user\";r=6;t=6"));
+    assert_eq!(answer.header("ratelimit-policy"), Some("\"per-user\";q=10;w=60"));
+    let decision = answer.json();
+    assert_eq!(decision["allowed"], true);
+    assert_eq!(decision["rule"], "per-user");
+    assert_eq!(decision["reason"], "limits");
+    assert_eq!(decision["limit"], 10);
+    assert_eq!(decision["remaining"], 6);
+    assert_eq!(decision["retry_after_ms"], 0);
+    assert_eq!(decision["reset_after_ms"], 24_000);
+    assert_eq!(decision["rules"][0]["rule"], "per-user");
+}
+
+#[test]
+fn a_denied_check_is_told_with_200_or_is_429_when_asked() {
+    let server = Running::new();
+    let all = r#"{"attributes": {"user": "ana"}, "cost": 10}"#;
+    assert_eq!(server.post("/v1/check?enforce=true", all).json()["allowed"], true);
+    let told = server.post("/v1/check", ANA);
+    assert_eq!((told.status, &told.json()["allowed"]), (200, &false.into()));
+    assert_eq!(told.json()["retry_after_ms"], 6_000);
+    let enforced = server.post("/v1/check?enforce=true", ANA);
+    let problem = enforced.problem(429);
+    assert!(problem["type"].as_str().unwrap().ends_with("#quota-exceeded"), "{problem}");
+    assert_eq!(problem["violated-policies"][0], "per-user");
+    assert_eq!(enforced.header("retry-after"), Some("6"));
+    server.clock.advance(Duration::from_secs(6));
+    assert_eq!(server.post("/v1/check?enforce=true", ANA).status, 200);
+}
+
+#[test]
+fn who_is_on_a_deny_list_gets_403_and_what_can_never_fit_400() {
+    let server = Running::new();
+    let listed = server.post("/v1/check?enforce=true", r#"{"attributes": {"user": "mallory"}}"#);
+    listed.problem(403);
+    let huge = r#"{"attributes": {"user": "ana"}, "cost": 11}"#;
+    let told = server.post("/v1/check", huge).json();
+    assert_eq!((&told["allowed"], &told["retry_after_ms"]), (&false.into(), &().into()));
+    assert!(told["error"].as_str().unwrap().contains("10"), "{told}");
+    server.post("/v1/check?enforce=true", huge).problem(400);
+}
+
+#[test]
+fn a_request_that_no_rule_is_about_has_no_limit() {
+    let server = Running::new();
+    let decision = server.post("/v1/check", "{}").json();
+    assert_eq!(decision["allowed"], true);
+    assert_eq!(decision["reason"], "no_rule");
+    assert!(decision["limit"].is_null() && decision["remaining"].is_null(), "{decision}");
+}
+
+#[test]
+fn a_peek_takes_nothing_and_a_refund_gives_back() {
+    let server = Running::new();
+    let four = r#"{"attributes": {"user": "ana"}, "cost": 4}"#;
+    assert_eq!(server.post("/v1/peek", four).json()["allowed"], true);
+    assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
+    server.post("/v1/check", four);
+    assert_eq!(server.post("/v1/refund", four).json()["refunded"], 4);
+    assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
+}
+
+#[test]
+fn a_batch_is_decided_in_its_order() {
+    let server = Running::new();
+    let one = r#"{"attributes": {"ip": "192.0.2.1"}}"#;
+    let body = format!(r#"{{"requests": [{one}, {one}, {one}, {ANA}]}}"#);
+    let decisions = server.post("/v1/check/batch", &body).json();
+    let allowed: Vec<_> = decisions["decisions"].as_array().unwrap().iter().collect();
+    let allowed: Vec<_> = allowed.iter().map(|of| of["allowed"].as_bool().unwrap()).collect();
+    assert_eq!(allowed, [true, true, false, true]);
+}
+
+#[test]
+fn a_reservation_is_settled_once() {
+    let server = Running::new();
+    let five = r#"{"attributes": {"user": "ana"}, "cost": 5}"#;
+    let reserve = || server.post("/v1/reserve", five).json();
+    let left = || server.post("/v1/peek", ANA).json()["remaining"].as_u64().unwrap();
+    let end = |id: &serde_json::Value, how: &str, body: &str| {
+        server.post(&format!("/v1/reserve/{}/{how}", id.as_str().unwrap()), body)
+    };
+    let held = reserve();
+    assert_eq!((&held["allowed"], &held["timeout_ms"]), (&true.into(), &60_000.into()));
+    assert_eq!(left(), 5);
+    let settled = end(&held["id"], "settle", r#"{"actual": 2}"#).json();
+    assert_eq!((&settled["reserved"], &settled["charged"]), (&5.into(), &2.into()));
+    assert_eq!(left(), 8);
+    end(&held["id"], "settle", r#"{"actual": 2}"#).problem(404);
+    let held = reserve();
+    assert_eq!(end(&held["id"], "cancel", "").json()["charged"], 0);
+    assert_eq!(left(), 8);
+    let held = reserve();
+    assert_eq!(end(&held["id"], "commit", "").json()["charged"], 5);
+    assert_eq!(left(), 3);
+    let denied = server.post("/v1/reserve", five);
+    assert_eq!(denied.json()["allowed"], false);
+    assert!(denied.json().get("id").is_none());
+    server.post("/v1/reserve?enforce=true", five).problem(429);
+}
+
+#[test]
+fn a_reservation_that_nobody_settles_is_given_back_and_forgotten() {
+    let server = Running::new();
+    let body = r#"{"attributes": {"user": "ana"}, "cost": 10, "timeout_ms": 500}"#;
+    let held = server.post("/v1/reserve", body).json();
+    assert!(server.ask("GET /metrics", &[]).body.contains("\ntollgate_holds 1\n"));
+    server.clock.advance(Duration::from_millis(500));
+    assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
+    let path = format!("/v1/reserve/{}/commit", held["id"].as_str().unwrap());
+    let problem = server.post(&path, "").problem(404);
+    assert!(problem["detail"].as_str().unwrap().contains("timed out"), "{problem}");
+    assert!(server.ask("GET /metrics", &[]).body.contains("\ntollgate_holds 0\n"));
+    assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
+}
+
+#[test]
+fn a_settlement_that_is_wrong_leaves_the_reservation_open() {
+    let server = Running::new();
+    let held = server.post("/v1/reserve", ANA).json();
+    let path = format!("/v1/reserve/{}/settle", held["id"].as_str().unwrap());
+    server.post(&path, r#"{"actual": -1}"#).problem(400);
+    assert_eq!(server.post(&path, r#"{"actual": 0}"#).status, 200);
+}
+
+#[test]
+fn metrics_count_decisions_by_rule_and_outcome() {
+    let server = Running::new();
+    server.post("/v1/check", r#"{"attributes": {"user": "ana", "watched": "yes"}, "cost": 1}"#);
+    server.post("/v1/check", r#"{"attributes": {"user": "ana", "watched": "yes"}, "cost": 1}"#);
+    server.post("/v1/check", r#"{"attributes": {"user": "ana"}, "cost": 10}"#);
+    server.post("/v1/check", r#"{"attributes": {"user": "ana"}, "cost": 11}"#);
+    server.post("/v1/check", "nonsense");
+    let answer = server.ask("GET /metrics", &[]);
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    for line in [
+        "tollgate_decisions_total{rule=\"per-user\",outcome=\"allowed\",transport=\"http\"} 2",
+        "tollgate_decisions_total{rule=\"per-user\",outcome=\"denied\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"per-user\",outcome=\"error\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"quiet\",outcome=\"shadow_denied\",transport=\"http\"} 1",
+        "tollgate_live_keys 2",
+        "tollgate_evictions_total 0",
+        "tollgate_bad_requests_total 1",
+        "tollgate_connections 1",
+    ] {
+        assert!(answer.body.lines().any(|of| of == line), "{line} in\n{}", answer.body);
+    }
+}
+
+#[test]
+fn probes_say_that_it_lives_and_is_ready() {
+    let server = Running::new();
+    assert_eq!(server.ask("GET /healthz", &[]).status, 200);
+    assert_eq!(server.ask("GET /readyz", &[]).body, "ready\n");
+}
+
+#[test]
+fn a_policy_that_is_replaced_is_obeyed_at_once() {
+    let server = Running::new();
+    server.post("/v1/check", ANA);
+    let text = support::POLICY.replace("10/min", "100/min");
+    server.gate.replace(tollgate::Policy::from_toml("t", &text).unwrap().policy).unwrap();
+    assert_eq!(server.post("/v1/peek", ANA).json()["limit"], 100);
+}
