@@ -12,6 +12,7 @@ mod moment;
 mod paint;
 mod policy_file;
 mod schema;
+mod serve;
 mod test;
 mod validate;
 mod words;
@@ -34,6 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Serve),
     Check(check::Check),
     Validate(validate::Validate),
     Test(test::Test),
@@ -50,6 +52,8 @@ enum Failure {
     /// Files cannot be understood: what is wrong with them, each beginning with where.
     Files(Vec<String>),
     Output(io::Error),
+    /// A server cannot start: why.
+    Start(String),
 }
 
 /// What a command that looks for something has found.
@@ -78,6 +82,7 @@ pub fn run() -> ExitCode {
     let mut out = BufWriter::new(Heard(io::stdout().lock()));
     let paint = Paint::for_stdout();
     let done = match &cli.command {
+        Command::Serve(serve) => serve.run(&mut out, paint).map(|()| Found::Good),
         Command::Check(check) => check.run(&mut out, paint).map(|()| Found::Good),
         Command::Validate(validate) => validate.run(&mut out, paint),
         Command::Test(test) => test.run(&mut out, paint),
@@ -93,6 +98,10 @@ pub fn run() -> ExitCode {
         Ok(Found::Bad) => exit_code(1),
         Err(Failure::Output(error)) => {
             say(format_args!("cannot write the answer: {error}"));
+            ExitCode::FAILURE
+        }
+        Err(Failure::Start(message)) => {
+            say(format_args!("{message}"));
             ExitCode::FAILURE
         }
         Err(Failure::Usage(messages)) => {

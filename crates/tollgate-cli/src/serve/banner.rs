@@ -1,0 +1,91 @@
+//! What a server says when it has started.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use tollgate::{KeyPart, Numbers, Policy, Rule};
+
+use crate::paint::{Paint, Tone, printable};
+
+/// Rules of a policy that are named one by one.
+const SHOWN_RULES: usize = 10;
+
+pub(super) struct Banner<'a> {
+    pub(super) http: Option<SocketAddr>,
+    pub(super) policy: &'a Policy,
+    /// Where the policy is from, unless it is built in.
+    pub(super) file: Option<&'a Path>,
+}
+
+impl Banner<'_> {
+    pub(super) fn write(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
+        let title = paint.text(Tone::Good, "tollgate is listening");
+        writeln!(out, "{title}")?;
+        if let Some(http) = self.http {
+            writeln!(out, "  http      http://{http}")?;
+        }
+        writeln!(out, "  state     in memory, gone when it stops")?;
+        match self.file {
+            Some(file) => {
+                let file = printable(&file.display().to_string());
+                writeln!(out, "  policy    {file}, read again whenever it changes")?;
+            }
+            None => writeln!(out, "  policy    built in, give your own with --policy FILE")?,
+        }
+        self.write_rules(out)?;
+        if let Some(http) = self.http {
+            let reached = reached(http);
+            writeln!(out, "\ntry")?;
+            writeln!(
+                out,
+                "  curl -i http://{reached}/v1/check -d '{{\"attributes\": {{\"user\": \"42\"}}}}'"
+            )?;
+            writeln!(out, "  curl http://{reached}/metrics")?;
+            if !http.ip().is_loopback() {
+                writeln!(out, "\nanybody who reaches {http} can ask: keep it behind a firewall")?;
+            }
+        }
+        out.flush()
+    }
+
+    fn write_rules(&self, out: &mut impl Write) -> io::Result<()> {
+        for rule in self.policy.rules.iter().take(SHOWN_RULES) {
+            writeln!(out, "            {}", printable(&line(rule)))?;
+        }
+        match self.policy.rules.len().saturating_sub(SHOWN_RULES) {
+            0 => Ok(()),
+            more => writeln!(out, "            and {more} more"),
+        }
+    }
+}
+
+fn line(rule: &Rule) -> String {
+    let numbers = match &rule.numbers {
+        Numbers::Limits(limits) => {
+            limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        }
+        _ => "unlimited".to_owned(),
+    };
+    let key: Vec<_> = rule.key.iter().map(part).collect();
+    let of = if key.is_empty() { String::new() } else { format!(" for each {}", key.join(", ")) };
+    let shadow = if rule.shadow { ", only reported" } else { "" };
+    format!("{}: {numbers}{of}{shadow}", rule.name)
+}
+
+fn part(part: &KeyPart) -> String {
+    match &part.default {
+        Some(default) => format!("{} or {default:?}", part.attribute),
+        None => part.attribute.clone(),
+    }
+}
+
+/// Where it is reached from this machine.
+fn reached(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,184 @@
+//! `tollgate serve`: the policy as a service.
+
+mod arguments;
+mod banner;
+mod signals;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use http::HeaderName;
+use tollgate::{
+    Dialect, Gate, HeaderStyle, MemoryStore, Policy, PolicyError, Reload, Verbosity, Watch,
+};
+use tollgate_server::{Backend, ProxyHeaders, Server, Stopped};
+use tollgate_tower::ClientIp;
+
+use crate::paint::Paint;
+use crate::{Failure, policy_file};
+use arguments::{Listen, header_attribute, proxy_headers, trusted};
+use banner::Banner;
+use signals::Signals;
+
+/// What is enforced where no policy is given.
+const DEFAULT_POLICY: &str = include_str!("../../../../examples/policies/default.toml");
+
+/// Answer programs and proxies over HTTP
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tollgate serve
+  tollgate serve --policy tollgate.toml --http 0.0.0.0:8080
+  tollgate serve --policy tollgate.toml --attribute user=x-user-id --trusted-proxy 10.0.0.0/8
+
+The policy file is watched: what it holds is in force as soon as it is written, unless it is wrong.
+SIGINT and SIGTERM stop it in order; the second stops it at once.
+
+Exit codes: 0 stopped in order, 1 it cannot listen, 2 wrong arguments or a wrong policy")]
+pub(crate) struct Serve {
+    /// What to enforce [default: a built-in policy, see examples/policies/default.toml]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+
+    /// Where to listen for HTTP, or off
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    http: Listen,
+
+    /// How many keys to remember at most
+    #[arg(long, value_name = "KEYS", default_value_t = 1_000_000)]
+    max_keys: usize,
+
+    /// The RateLimit fields of answers: draft-11, draft-07, draft-06, x-epoch, x-delta, off
+    #[arg(long, value_name = "DIALECT", default_value = "draft-11")]
+    headers: Dialect,
+
+    /// How much clients are told: full, minimal (only when to try again), none
+    #[arg(long, value_name = "HOW_MUCH", default_value = "full")]
+    tell: Verbosity,
+
+    /// Which headers of a proxy are believed: x-forwarded or x-original
+    #[arg(long, value_name = "FAMILY", default_value = "x-forwarded", value_parser = proxy_headers)]
+    proxy_headers: ProxyHeaders,
+
+    /// A network whose X-Forwarded-For is believed, can be given again
+    #[arg(long, value_name = "NETWORK", default_values = ["127.0.0.0/8", "::1/128"])]
+    trusted_proxy: Vec<String>,
+
+    /// A header that a proxy hands on, as an attribute, can be given again
+    #[arg(long, value_name = "NAME=HEADER", value_parser = header_attribute)]
+    attribute: Vec<(String, HeaderName)>,
+}
+
+impl Serve {
+    pub(crate) fn run(&self, out: &mut impl Write, paint: Paint) -> Result<(), Failure> {
+        let client_ip = trusted(&self.trusted_proxy)?;
+        if self.http.0.is_none() {
+            let message = "nothing to listen on: --http is off, give it an address";
+            return Err(Failure::Usage(vec![message.to_owned()]));
+        }
+        let gate = self.gate()?;
+        start_log();
+        let _watch = self.policy.as_deref().map(|path| follow(&gate, path)).transpose()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(cannot("start"))?;
+        runtime.block_on(self.serve(gate, client_ip, (out, paint)))
+    }
+
+    /// The policy over a store of its own.
+    fn gate(&self) -> Result<Gate, Failure> {
+        let policy = match &self.policy {
+            Some(path) => policy_file::read_or_fail(path)?,
+            None => default_policy()?,
+        };
+        let store = MemoryStore::builder().max_keys(self.max_keys).build();
+        let wrong = |error| Failure::Usage(vec![format!("--max-keys: {error}")]);
+        Gate::on(store.map_err(wrong)?, policy).map_err(refused)
+    }
+
+    async fn serve(
+        &self,
+        gate: Gate,
+        client_ip: ClientIp,
+        (out, paint): (&mut impl Write, Paint),
+    ) -> Result<(), Failure> {
+        let policy = gate.policy();
+        // Before anything is announced: who reads it may send a signal at once.
+        let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
+        let style = HeaderStyle::new().dialect(self.headers).verbosity(self.tell);
+        let mut server = Server::builder(Backend::Memory(gate))
+            .http(self.http.0)
+            .header_style(style)
+            .proxy_headers(self.proxy_headers)
+            .client_ip(client_ip);
+        for (attribute, header) in &self.attribute {
+            server = server.header_attribute(attribute, header.clone());
+        }
+        let server = server.bind().await.map_err(|error| Failure::Start(chain(&error)))?;
+        let banner =
+            Banner { http: server.http_address(), policy: &policy, file: self.policy.as_deref() };
+        banner.write(out, paint)?;
+        let stopped = server.run(async {
+            signals.next().await;
+            tracing::info!("stopping, once more to stop at once");
+            signals.exit_at_next();
+        });
+        match stopped.await {
+            Stopped::InOrder => tracing::info!("stopped"),
+            _ => tracing::warn!("stopped, and cut off requests that took too long"),
+        }
+        Ok(())
+    }
+}
+
+fn default_policy() -> Result<Policy, Failure> {
+    let loaded = Policy::from_toml("the built-in policy", DEFAULT_POLICY);
+    let wrong = |error: tollgate::FileError| Failure::Files(policy_file::lines(&error.findings));
+    Ok(loaded.map_err(wrong)?.policy)
+}
+
+fn refused(error: PolicyError) -> Failure {
+    Failure::Files(error.problems.iter().map(ToString::to_string).collect())
+}
+
+/// Puts in force what the file holds whenever that is something else.
+fn follow(gate: &Gate, path: &Path) -> Result<Watch, Failure> {
+    let watch = gate.follow(path, |reload| match reload {
+        Reload::Changed(loaded) => {
+            for warning in policy_file::lines(&loaded.warnings) {
+                tracing::warn!("{warning}");
+            }
+            tracing::info!(rules = loaded.policy.rules.len(), "the policy was changed");
+        }
+        Reload::Refused(error) => {
+            for line in policy_file::lines(&error.findings) {
+                tracing::error!("{line}");
+            }
+            tracing::error!("the policy stays as it was");
+        }
+        _ => {}
+    });
+    watch.map_err(cannot("watch the policy"))
+}
+
+/// To stderr, so that what it prints can be read by itself.
+fn start_log() {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false);
+    // Where somebody else has started one, that is used.
+    let _ = log.try_init();
+}
+
+fn cannot(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
+    move |error| Failure::Start(format!("cannot {what}: {error}"))
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,222 @@
+//! `tollgate serve` as people start and stop it.
+#![cfg(unix)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::Folder;
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Served {
+    child: Child,
+    /// What it printed when it had started.
+    said: String,
+    address: String,
+}
+
+impl Served {
+    fn start(folder: &Folder, arguments: &[&str]) -> Served {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(["serve", "--http", "127.0.0.1:0"])
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built for this test");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut said = String::new();
+        for line in lines.by_ref() {
+            said += &line.expect("text");
+            said.push('\n');
+            if said.ends_with("/metrics\n") {
+                break;
+            }
+        }
+        let address = said.split("http://").nth(1).and_then(|rest| rest.split('\n').next());
+        let address = address.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
+        Served { child, said, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out can be set");
+        stream
+    }
+
+    /// The whole answer to a request.
+    fn post(&self, path: &str, body: &str) -> String {
+        let mut stream = self.connect();
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.expect("kill can be run").success());
+    }
+
+    /// Its exit code and what it said on the way.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let until = Instant::now() + PATIENCE;
+        while self.child.try_wait().expect("it is ours").is_none() {
+            assert!(Instant::now() < until, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut log = String::new();
+        let mut stderr = self.child.stderr.take().expect("a pipe");
+        stderr.read_to_string(&mut log).expect("text");
+        (self.child.wait().expect("it has ended").code(), log)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const USER: &str = r#"{"attributes": {"user": "42"}}"#;
+
+#[test]
+fn with_nothing_at_all_it_starts_and_says_what_it_does() {
+    let served = Served::start(&Folder::new(), &[]);
+    for text in [
+        "tollgate is listening\n",
+        "per-user: 100/min burst 20 for each user\n",
+        "per-ip: 300/min burst 60 for each ip\n",
+        &format!("curl -i http://{}/v1/check -d '{USER}'", served.address),
+    ] {
+        assert!(served.said.contains(text), "{text} in\n{}", served.said);
+    }
+    let answer = served.post("/v1/check", USER);
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains(r#""rule":"per-user","limit":20,"remaining":19"#), "{answer}");
+}
+
+#[test]
+fn the_readme_shows_what_it_prints() {
+    let readme = include_str!("../../../README.md");
+    let served = Served::start(&Folder::new(), &[]);
+    let said = served.said.replace(&served.address, "127.0.0.1:8080");
+    assert!(readme.contains(&said), "README.md should show:\n{said}");
+}
+
+#[test]
+fn both_signals_stop_it_in_order() {
+    for signal in ["INT", "TERM"] {
+        let served = Served::start(&Folder::new(), &[]);
+        let idle = served.connect();
+        served.signal(signal);
+        let (code, log) = served.ended();
+        assert_eq!(code, Some(0), "{signal}: {log}");
+        assert!(log.contains("stopped"), "{log}");
+        drop(idle);
+    }
+}
+
+#[test]
+fn a_request_in_flight_is_answered_first() {
+    let served = Served::start(&Folder::new(), &[]);
+    let mut stream = served.connect();
+    let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: ";
+    stream.write_all(format!("{head}{}\r\n\r\n", USER.len()).as_bytes()).unwrap();
+    let mut going_on = [0; 25];
+    stream.read_exact(&mut going_on).unwrap();
+    served.signal("TERM");
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(&served.address).is_ok() {
+        assert!(Instant::now() < until, "it accepts still");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stream.write_all(USER.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"allowed\":true"), "{answer}");
+    assert_eq!(served.ended().0, Some(0));
+}
+
+#[test]
+fn a_second_signal_stops_it_at_once() {
+    let served = Served::start(&Folder::new(), &[]);
+    let mut stream = served.connect();
+    let head =
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 9\r\n";
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    let mut going_on = [0; 25];
+    stream.read_exact(&mut going_on).unwrap();
+    served.signal("INT");
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(&served.address).is_ok() {
+        assert!(Instant::now() < until, "it accepts still");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before = Instant::now();
+    served.signal("INT");
+    assert_eq!(served.ended().0, Some(130));
+    assert!(before.elapsed() < Duration::from_secs(5), "it waited for the request");
+}
+
+#[test]
+fn a_policy_file_is_obeyed_and_read_again() {
+    let rule =
+        |limit: &str| format!("[[rule]]\nname = \"own\"\nkey = [\"user\"]\nlimit = \"{limit}\"\n");
+    let folder = Folder::with(&[("own.toml", &rule("5/h"))]);
+    let served = Served::start(&folder, &["--policy", "own.toml"]);
+    assert!(served.said.contains("own.toml") && served.said.contains("own: 5/h for each user"));
+    assert!(served.post("/v1/check", USER).contains("\"limit\":5,"));
+    let sees = |limit: &str| {
+        let until = Instant::now() + PATIENCE;
+        while !served.post("/v1/peek", USER).contains(limit) {
+            assert!(Instant::now() < until, "{limit} is not in force");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    folder.write("own.toml", rule("7/h"));
+    sees("\"limit\":7,");
+    folder.write("own.toml", rule("7/hour of need"));
+    std::thread::sleep(Duration::from_millis(500));
+    folder.write("own.toml", rule("9/h"));
+    sees("\"limit\":9,");
+    served.signal("TERM");
+    let (code, log) = served.ended();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("the policy was changed"), "{log}");
+}
+
+#[test]
+fn what_it_cannot_start_with_is_told() {
+    let folder = Folder::with(&[("wrong.toml", "[[rule]]\nnaem = \"x\"\n")]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (arguments, code, says) in [
+        (vec!["--policy", "wrong.toml"], 2, "wrong.toml:2"),
+        (vec!["--policy", "none.toml"], 2, "none.toml"),
+        (vec!["--http", "8080"], 2, "such as 127.0.0.1:8080"),
+        (vec!["--http", "off"], 2, "nothing to listen on"),
+        (vec!["--http", &taken], 1, "cannot listen on"),
+        (vec!["--max-keys", "0"], 2, "--max-keys"),
+        (vec!["--headers", "draft-99"], 2, "draft-11"),
+        (vec!["--trusted-proxy", "everyone"], 2, "everyone"),
+        (vec!["--attribute", "user"], 2, "user=x-user-id"),
+    ] {
+        let arguments: Vec<_> = std::iter::once("serve").chain(arguments).collect();
+        let said = folder.tollgate(&arguments);
+        assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(says), "{arguments:?}: {}", said.err);
+    }
+}
