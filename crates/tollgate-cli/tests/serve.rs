@@ -5,7 +5,9 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use support::Folder;
@@ -18,6 +20,8 @@ struct Served {
     /// What it printed when it had started.
     said: String,
     address: String,
+    log: Arc<Mutex<String>>,
+    logging: Option<JoinHandle<()>>,
 }
 
 impl Served {
@@ -41,7 +45,10 @@ impl Served {
         }
         let address = said.split("http://").nth(1).and_then(|rest| rest.split('\n').next());
         let address = address.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
-        Served { child, said, address }
+        let log = Arc::default();
+        let stderr = child.stderr.take().expect("a pipe");
+        let logging = Some(keep(stderr, Arc::clone(&log)));
+        Served { child, said, address, log, logging }
     }
 
     fn connect(&self) -> TcpStream {
@@ -71,15 +78,32 @@ impl Served {
 
     /// Its exit code and what it said on the way.
     fn ended(mut self) -> (Option<i32>, String) {
-        let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().expect("it is ours").is_none() {
-            assert!(Instant::now() < until, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let mut log = String::new();
-        let mut stderr = self.child.stderr.take().expect("a pipe");
-        stderr.read_to_string(&mut log).expect("text");
+        wait("its end", || self.child.try_wait().expect("it is ours").is_some());
+        self.logging.take().expect("it ends once").join().expect("text");
+        let log = self.log.lock().expect("whole").clone();
         (self.child.wait().expect("it has ended").code(), log)
+    }
+
+    fn wait_for_log(&self, text: &str) {
+        wait(text, || self.log.lock().expect("whole").contains(text));
+    }
+}
+
+/// Keeps what it says while it runs.
+fn keep(stderr: ChildStderr, log: Arc<Mutex<String>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines() {
+            let line = line.expect("text");
+            log.lock().expect("whole").push_str(&format!("{line}\n"));
+        }
+    })
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -138,11 +162,7 @@ fn a_request_in_flight_is_answered_first() {
     let mut going_on = [0; 25];
     stream.read_exact(&mut going_on).unwrap();
     served.signal("TERM");
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(&served.address).is_ok() {
-        assert!(Instant::now() < until, "it accepts still");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait("no more connections", || TcpStream::connect(&served.address).is_err());
     stream.write_all(USER.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -160,11 +180,7 @@ fn a_second_signal_stops_it_at_once() {
     let mut going_on = [0; 25];
     stream.read_exact(&mut going_on).unwrap();
     served.signal("INT");
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(&served.address).is_ok() {
-        assert!(Instant::now() < until, "it accepts still");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait("no more connections", || TcpStream::connect(&served.address).is_err());
     let before = Instant::now();
     served.signal("INT");
     assert_eq!(served.ended().0, Some(130));
@@ -179,23 +195,18 @@ fn a_policy_file_is_obeyed_and_read_again() {
     let served = Served::start(&folder, &["--policy", "own.toml"]);
     assert!(served.said.contains("own.toml") && served.said.contains("own: 5/h for each user"));
     assert!(served.post("/v1/check", USER).contains("\"limit\":5,"));
-    let sees = |limit: &str| {
-        let until = Instant::now() + PATIENCE;
-        while !served.post("/v1/peek", USER).contains(limit) {
-            assert!(Instant::now() < until, "{limit} is not in force");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
+    let sees = |limit: &str| wait(limit, || served.post("/v1/peek", USER).contains(limit));
     folder.write("own.toml", rule("7/h"));
     sees("\"limit\":7,");
     folder.write("own.toml", rule("7/hour of need"));
-    std::thread::sleep(Duration::from_millis(500));
+    served.wait_for_log("the policy stays as it was");
+    assert!(served.post("/v1/peek", USER).contains("\"limit\":7,"));
     folder.write("own.toml", rule("9/h"));
     sees("\"limit\":9,");
     served.signal("TERM");
     let (code, log) = served.ended();
     assert_eq!(code, Some(0));
-    assert!(log.contains("the policy was changed"), "{log}");
+    assert!(log.contains("own.toml:4") && log.contains("the policy was changed"), "{log}");
 }
 
 #[test]
