@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::Running;
 
@@ -157,10 +157,32 @@ fn metrics_count_decisions_by_rule_and_outcome() {
         "tollgate_live_keys 2",
         "tollgate_evictions_total 0",
         "tollgate_bad_requests_total 1",
-        "tollgate_connections 1",
     ] {
         assert!(answer.body.lines().any(|of| of == line), "{line} in\n{}", answer.body);
     }
+}
+
+#[test]
+fn a_connection_that_has_ended_is_counted_no_more() {
+    let server = Running::new();
+    let others = [server.connect(), server.connect()];
+    let mut asking = server.connect();
+    let mut sees = |connections: &str| {
+        let until = Instant::now() + Duration::from_secs(30);
+        let line = format!("\ntollgate_connections {connections}\n");
+        loop {
+            asking.write("GET /metrics HTTP/1.1\r\nhost: t\r\n\r\n");
+            let metrics = asking.read().unwrap().body;
+            if metrics.contains(&line) {
+                break;
+            }
+            // The server hears of either end only when the system tells it.
+            assert!(Instant::now() < until, "{metrics}");
+        }
+    };
+    sees("3");
+    drop(others);
+    sees("1");
 }
 
 #[test]
