@@ -21,6 +21,9 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a body may take.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long nothing of an answer may go out: a client that does not read keeps its place no longer.
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Attributes of one request: a policy has few, and each is looked for among all.
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
 

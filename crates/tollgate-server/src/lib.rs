@@ -22,6 +22,7 @@ mod backend;
 mod bounds;
 mod http;
 mod metrics;
+mod patience;
 mod serve;
 
 pub use backend::{Backend, Held};

@@ -21,9 +21,12 @@ use tollgate_tower::{ClientIp, PeerAddr};
 use tower_service::Service;
 
 use crate::backend::Backend;
-use crate::bounds::{ACCEPT_PAUSE, DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_CONNECTIONS, MAX_HEAD};
+use crate::bounds::{
+    ACCEPT_PAUSE, DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_CONNECTIONS, MAX_HEAD, WRITE_TIMEOUT,
+};
 use crate::http::{self, App, ProxyHeaders, Settings};
 use crate::metrics::add;
+use crate::patience::Patience;
 
 /// What a connection too many is told.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
@@ -138,7 +141,7 @@ fn answer(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
     let connection = graceful.watch(connection);
     add(&app.metrics.connections);
     let place = Place { app: Arc::clone(app), _permit: place };
