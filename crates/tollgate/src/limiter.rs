@@ -112,6 +112,24 @@ impl Limiter {
         self.check_batch(charges, |(key, cost)| (key, *cost))
     }
 
+    /// [`check_many_n`](Self::check_many_n) that hands over each decision in turn instead of
+    /// collecting them: it allocates nothing.
+    pub fn check_each<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
+        let memory = self.memory();
+        let now = memory.now();
+        for chunk in charges.chunks(BATCH) {
+            let mut fingerprints = [Fingerprint::default(); BATCH];
+            for ((key, _), fingerprint) in chunk.iter().zip(&mut fingerprints) {
+                *fingerprint = self.0.fingerprints.of(key);
+                memory.fetch(*fingerprint);
+            }
+            for ((key, cost), fingerprint) in chunk.iter().zip(fingerprints) {
+                let entry = Entry { named: &self.0.named, fingerprint, key };
+                each(memory.charge(&entry, now, *cost));
+            }
+        }
+    }
+
     fn check_batch<T, K: Key>(
         &self,
         items: &[T],

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate::{Key, KeyName, Limit, Limiter, Part};
+use tollgate::{Key, KeyName, Limit, Limiter, ManualClock, Part};
 use tollgate_testkit::cases;
 
 fn limiter() -> Limiter {
@@ -273,4 +273,17 @@ fn name_parts(name: &KeyName) -> usize {
     let mut count = 0;
     name.parts(&mut |_| count += 1);
     count
+}
+
+#[test]
+fn checking_each_is_checking_many() {
+    let charges: Vec<(u32, u64)> = (0..100).map(|at| (at % 7, u64::from(at % 5))).collect();
+    let limiters = [(); 2].map(|()| {
+        let limiter = Limiter::builder(Limit::per_day(20)).clock(ManualClock::new());
+        limiter.build().unwrap()
+    });
+    let mut each = Vec::new();
+    limiters[0].check_each(&charges, |decision| each.push(format!("{decision:?}")));
+    let many = limiters[1].check_many_n(&charges);
+    assert_eq!(each, many.iter().map(|decision| format!("{decision:?}")).collect::<Vec<_>>());
 }
