@@ -16,6 +16,7 @@
 //!
 //! - A [`Backend`] is what decides: a gate over the state that all transports share.
 //! - A [`Server`] listens, answers, and stops in order.
+//! - [`serve_resp`] answers clients of Redis over a [`Resp`], which is a gate.
 //! - [`ProxyHeaders`] says which headers of a proxy are believed.
 
 mod backend;
@@ -23,8 +24,10 @@ mod bounds;
 mod http;
 mod metrics;
 mod patience;
+mod resp;
 mod serve;
 
 pub use backend::{Backend, Held};
 pub use http::ProxyHeaders;
+pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};
 pub use serve::{BindError, Server, ServerBuilder, Stopped};

@@ -1,0 +1,67 @@
+//! Every maximum of the Redis protocol in one place, each with its reason.
+
+use std::time::Duration;
+
+/// How many different limits clients may name: a store never forgets one, and forty of them are
+/// a large fleet's.
+pub(super) const MAX_CLIENT_LIMITS: usize = 4096;
+
+/// The longest key: anything longer was not meant to say who is counted.
+pub(super) const MAX_KEY: usize = 64 << 10;
+
+/// The longest argument that is read at all. Above [`MAX_KEY`], so that a key that is too long
+/// gets an answer and keeps its connection.
+pub(super) const MAX_BULK: usize = 128 << 10;
+
+/// The most arguments of a command: [`MAX_ATTRIBUTES`] twice, and room to say that it was more.
+pub(super) const MAX_ARGUMENTS: usize = 1024;
+
+/// The most bytes of one command, which is what a connection may make the server keep.
+pub(super) const MAX_COMMAND: usize = 256 << 10;
+
+/// The longest inline command, which people type.
+pub(super) const MAX_INLINE: usize = 8 << 10;
+
+/// The longest number in a frame: more digits than any 64-bit number, signed, has.
+pub(super) const MAX_NUMBER: usize = 20;
+
+/// The most attributes of a request: four times what a policy is likely to look at.
+pub(super) const MAX_ATTRIBUTES: usize = 64;
+
+/// The longest name that a client gives its connection.
+pub(super) const MAX_CLIENT_NAME: usize = 256;
+
+/// What a connection reads at once, and keeps while it is idle: a pipeline of 64 commands fits.
+pub(super) const READ_BUFFER: usize = 8 << 10;
+
+/// What a connection writes at once. Nothing more is decided before it is written, so that a
+/// client that does not read cannot make the server keep its answers.
+pub(super) const WRITE_BUFFER: usize = 64 << 10;
+
+/// What is kept of an empty buffer that has grown.
+pub(super) const KEPT_BUFFER: usize = 16 << 10;
+
+/// How many bytes of a client's word an error repeats.
+pub(super) const SHOWN_VALUE: usize = 64;
+
+/// How many connections at once unless the operator says otherwise: with [`MAX_COMMAND`] each, a
+/// gigabyte at the very worst.
+pub(super) const CONNECTIONS: usize = 4096;
+
+/// How long a new connection may say nothing.
+pub(super) const FIRST_BYTE: Duration = Duration::from_secs(10);
+
+/// How long the rest of a command may take: a network's worst minute is not worth a place.
+pub(super) const REST_OF_COMMAND: Duration = Duration::from_secs(10);
+
+/// How long a connection may be idle: longer than pools of clients leave theirs unused.
+pub(super) const IDLE: Duration = Duration::from_secs(600);
+
+/// How long a client may leave its answers unread.
+pub(super) const UNREAD: Duration = Duration::from_secs(10);
+
+/// How long connections have to finish when the server stops.
+pub(super) const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long to wait when the machine has no file left for another connection.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,0 +1,191 @@
+//! One connection: reads what there is, answers it as a whole, writes once.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::{Resp, RespBounds};
+use crate::resp::bounds::{KEPT_BUFFER, MAX_COMMAND, READ_BUFFER};
+
+/// Why a connection ended before its client said so.
+#[derive(Debug)]
+enum Ended {
+    TimedOut,
+    Broken,
+}
+
+/// Serves a connection until its client leaves, breaks a bound, or `stop` comes.
+pub(super) async fn run<S>(mut stream: S, resp: Resp, stop: impl Future<Output = ()>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let counters = &resp.0.counters;
+    if let Err(Ended::TimedOut) = converse(&mut stream, &resp, stop).await {
+        counters.timed_out.add();
+    }
+    // The client may be gone: then there is nobody to say goodbye to.
+    let _ = timeout(resp.0.bounds.unread, stream.shutdown()).await;
+}
+
+async fn converse<S>(
+    stream: &mut S,
+    resp: &Resp,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Ended>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let bounds = &resp.0.bounds;
+    let mut session = resp.session();
+    let mut input = Input::default();
+    let mut output = Vec::new();
+    let mut patience = Patience::new(bounds.first_byte);
+    tokio::pin!(stop);
+    loop {
+        let read = tokio::select! {
+            biased;
+            read = stream.read(input.space()) => read.map_err(|_| Ended::Broken)?,
+            () = patience.end() => return Err(Ended::TimedOut),
+            () = &mut stop => return Ok(()),
+        };
+        if read == 0 {
+            return Ok(());
+        }
+        input.filled(read);
+        let mut answered = false;
+        loop {
+            let used = session.answer(input.bytes(), &mut output);
+            input.used(used);
+            answered |= used > 0;
+            if output.is_empty() {
+                break;
+            }
+            write(stream, &mut output, bounds).await?;
+        }
+        if session.is_over() {
+            linger(stream, bounds).await;
+            return Ok(());
+        }
+        patience.renew(&input, answered, bounds);
+        input.tidy();
+        output.shrink_to(KEPT_BUFFER);
+    }
+}
+
+async fn write<S>(stream: &mut S, output: &mut Vec<u8>, bounds: &RespBounds) -> Result<(), Ended>
+where
+    S: AsyncWrite + Unpin,
+{
+    match timeout(bounds.unread, stream.write_all(output)).await {
+        Ok(written) => written.map_err(|_| Ended::Broken)?,
+        Err(_) => return Err(Ended::TimedOut),
+    }
+    output.clear();
+    Ok(())
+}
+
+/// Reads on for a moment after the last word: a system that closes on unread bytes resets the
+/// connection, and the client would lose the answer that says why.
+async fn linger<S>(stream: &mut S, bounds: &RespBounds)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let drain = async {
+        let mut unread = [0; 1024];
+        let mut left = MAX_COMMAND;
+        while let Ok(read @ 1..) = stream.read(&mut unread).await {
+            left = left.saturating_sub(read);
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = timeout(bounds.unread.min(Duration::from_millis(200)), drain).await;
+}
+
+/// When the server has waited long enough. The timer is moved only when it has gone off or must
+/// go off earlier, so that a busy connection never touches it.
+struct Patience {
+    timer: Pin<Box<Sleep>>,
+    due: Instant,
+    /// Whether part of a command is there: then the rest has a time of its own.
+    begun: bool,
+}
+
+impl Patience {
+    fn new(wait: Duration) -> Patience {
+        let due = Instant::now() + wait;
+        Patience { timer: Box::pin(sleep_until(due)), due, begun: false }
+    }
+
+    async fn end(&mut self) {
+        loop {
+            self.timer.as_mut().await;
+            if Instant::now() >= self.due {
+                return;
+            }
+            self.timer.as_mut().reset(self.due);
+        }
+    }
+
+    /// Gives more time for what was done. The rest of a command gets none for coming in pieces.
+    fn renew(&mut self, input: &Input, answered: bool, bounds: &RespBounds) {
+        let partial = !input.bytes().is_empty();
+        if partial && self.begun && !answered {
+            return;
+        }
+        self.begun = partial;
+        self.due = Instant::now() + if partial { bounds.rest_of_command } else { bounds.idle };
+        if self.due < self.timer.deadline() {
+            self.timer.as_mut().reset(self.due);
+        }
+    }
+}
+
+/// Bytes that were read and not answered yet.
+#[derive(Default)]
+struct Input {
+    room: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    fn bytes(&self) -> &[u8] {
+        &self.room[self.start..self.end]
+    }
+
+    /// Where to read to; never empty, since no command takes more than the bound.
+    fn space(&mut self) -> &mut [u8] {
+        if self.start > 0 && (self.start == self.end || self.end == self.room.len()) {
+            self.room.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.room.len() {
+            let grown = (self.room.len() * 2).clamp(READ_BUFFER, MAX_COMMAND + READ_BUFFER);
+            self.room.resize(grown, 0);
+        }
+        &mut self.room[self.end..]
+    }
+
+    fn filled(&mut self, bytes: usize) {
+        self.end += bytes;
+    }
+
+    fn used(&mut self, bytes: usize) {
+        self.start += bytes;
+    }
+
+    /// Gives back what a long command made it grow to.
+    fn tidy(&mut self) {
+        if self.start == self.end && self.room.len() > KEPT_BUFFER {
+            *self = Input::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use std::future::pending;
+
+use tokio::io::{DuplexStream, duplex};
+use tokio::task::JoinHandle;
+use tollgate::{Gate, Policy};
+
+use super::*;
+
+fn resp() -> Resp {
+    Resp::new(Gate::new(Policy::new()).unwrap())
+}
+
+/// A connection whose pipe holds `pipe` bytes each way.
+fn connect(resp: &Resp, pipe: usize) -> (DuplexStream, JoinHandle<()>) {
+    let (client, server) = duplex(pipe);
+    (client, tokio::spawn(run(server, resp.clone(), pending())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_nothing_is_sent_away() {
+    let resp = resp();
+    let began = Instant::now();
+    let (_client, connection) = connect(&resp, 64);
+    connection.await.unwrap();
+    assert_eq!(began.elapsed().as_secs(), 10);
+    assert_eq!(resp.counts().timed_out, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_comes_byte_by_byte_has_one_time_for_all_of_it() {
+    let resp = resp();
+    let began = Instant::now();
+    let (mut client, connection) = connect(&resp, 64);
+    for byte in b"*2\r\n$4\r\nECHO\r\n$100\r\naaaaaaaaaaaaaaaaaaa" {
+        if client.write_all(&[*byte]).await.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    connection.await.unwrap();
+    let waited = began.elapsed().as_secs();
+    assert!((10..=12).contains(&waited), "{waited} s");
+    assert_eq!(resp.counts().timed_out, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_kept_as_long_as_the_bound_says_since_its_last_command() {
+    let resp = resp();
+    let (mut client, connection) = connect(&resp, 64);
+    let mut answer = [0; 7];
+    let began = Instant::now();
+    for _ in 0..3 {
+        client.write_all(b"PING\r\n").await.unwrap();
+        client.read_exact(&mut answer).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(599)).await;
+    }
+    connection.await.unwrap();
+    assert_eq!(began.elapsed().as_secs(), 2 * 599 + 600);
+    assert_eq!(client.read(&mut answer).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_is_sent_away_and_nothing_more_is_decided_for_it() {
+    let resp = resp();
+    let (mut client, connection) = connect(&resp, 1024);
+    let began = Instant::now();
+    let pipeline = b"CL.THROTTLE a 1000000 1000000 60\r\n".repeat(10_000);
+    assert!(client.write_all(&pipeline).await.is_err());
+    connection.await.unwrap();
+    assert_eq!(began.elapsed().as_secs(), 10);
+    assert_eq!(resp.counts().timed_out, 1);
+    let mut answer = Vec::new();
+    resp.session().answer(b"CL.THROTTLE a 1000000 1000000 60 0\r\n", &mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let left: u64 = answer.split("\r\n:").nth(3).unwrap().parse().unwrap();
+    assert!(left > 999_000, "{left} left of a million");
+}
+
+#[tokio::test]
+async fn a_client_that_half_closes_gets_all_its_answers() {
+    let resp = resp();
+    let (mut client, connection) = connect(&resp, 1 << 20);
+    client.write_all(&b"ECHO hello\r\n".repeat(5_000)).await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut answers = Vec::new();
+    client.read_to_end(&mut answers).await.unwrap();
+    assert_eq!(answers, b"$5\r\nhello\r\n".repeat(5_000));
+    connection.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_comes_after_the_answers_to_what_was_read() {
+    let resp = resp();
+    let (mut client, server) = duplex(1024);
+    client.write_all(b"PING\r\nPING\r\n").await.unwrap();
+    run(server, resp, async {}).await;
+    let mut answers = Vec::new();
+    client.read_to_end(&mut answers).await.unwrap();
+    assert_eq!(answers, b"+PONG\r\n+PONG\r\n");
+}
+
+#[test]
+fn a_buffer_has_room_for_every_command_and_gives_it_back() {
+    let mut input = Input::default();
+    for _ in 0..MAX_COMMAND {
+        assert!(!input.space().is_empty());
+        input.filled(1);
+    }
+    assert!(input.room.len() <= MAX_COMMAND + READ_BUFFER);
+    input.used(MAX_COMMAND - 3);
+    input.tidy();
+    assert_eq!(input.bytes().len(), 3, "what is not answered yet stays");
+    assert!(!input.space().is_empty());
+    input.used(3);
+    input.tidy();
+    assert_eq!(input.room.capacity(), 0);
+}

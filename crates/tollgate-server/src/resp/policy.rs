@@ -1,0 +1,182 @@
+//! `TG.CHECK`, `TG.PEEK`, `TG.STATUS` and `TG.RESET`: the policy of the gate.
+
+use smallvec::SmallVec;
+use tollgate::{Gate, Reason, Request, Ruling};
+
+use super::throttle::at_least;
+use super::write::{Writer, millis, seconds, shown};
+use crate::resp::bounds::{MAX_ATTRIBUTES, MAX_KEY};
+
+/// What is asked of the policy.
+#[derive(Clone, Copy)]
+pub(super) enum Verb {
+    Check,
+    Peek,
+    Status,
+    Reset,
+}
+
+/// Which of them a command is.
+pub(super) fn verb(name: &[u8]) -> Option<Verb> {
+    let (prefix, verb) = name.split_at_checked(3)?;
+    if !prefix.eq_ignore_ascii_case(b"TG.") {
+        return None;
+    }
+    let known = [
+        ("CHECK", Verb::Check),
+        ("PEEK", Verb::Peek),
+        ("STATUS", Verb::Status),
+        ("RESET", Verb::Reset),
+    ];
+    known.iter().find(|(word, _)| verb.eq_ignore_ascii_case(word.as_bytes())).map(|of| of.1)
+}
+
+/// Answers the command, or says what is wrong with it.
+pub(super) fn answer(
+    verb: Verb,
+    gate: &Gate,
+    arguments: &[&[u8]],
+    writer: &mut Writer<'_>,
+) -> Result<(), String> {
+    let arguments = &arguments[1..];
+    match verb {
+        Verb::Check => ruled(&gate.check(&request("TG.CHECK [COST n]", arguments)?), writer),
+        Verb::Peek => ruled(&gate.peek(&request("TG.PEEK [COST n]", arguments)?), writer),
+        Verb::Status => {
+            if cost(arguments)?.0.is_some() {
+                return Err("ERR TG.STATUS takes no cost, must be TG.STATUS attr value ..., \
+                            or TG.PEEK COST n attr value ..."
+                    .to_owned());
+            }
+            status(&gate.status(&request("TG.STATUS", arguments)?), writer)
+        }
+        Verb::Reset => {
+            let known = reset(gate, arguments)?;
+            writer.integer(i64::from(known));
+            Ok(())
+        }
+    }
+}
+
+/// The cost that stands before the attributes, and the attributes.
+fn cost<'s, 'a>(arguments: &'s [&'a [u8]]) -> Result<(Option<u64>, &'s [&'a [u8]]), String> {
+    match arguments {
+        [first, cost, rest @ ..] if first.eq_ignore_ascii_case(b"COST") => {
+            Ok((Some(at_least(1, "COST", cost)?), rest))
+        }
+        _ => Ok((None, arguments)),
+    }
+}
+
+fn request<'a>(usage: &str, arguments: &[&'a [u8]]) -> Result<Request<'a>, String> {
+    let (cost, attributes) = cost(arguments)?;
+    if !attributes.len().is_multiple_of(2) {
+        return Err(format!("ERR wrong number of arguments, must be {usage} attr value ..."));
+    }
+    if attributes.len() / 2 > MAX_ATTRIBUTES {
+        let given = attributes.len() / 2;
+        return Err(format!("ERR {given} attributes, must be at most {MAX_ATTRIBUTES}"));
+    }
+    let mut request = Request::new();
+    for pair in attributes.chunks_exact(2) {
+        request.set(text("an attribute", pair[0])?, text("a value", pair[1])?);
+    }
+    Ok(match cost {
+        Some(units) => request.cost(units),
+        None => request,
+    })
+}
+
+fn text<'a>(what: &str, word: &'a [u8]) -> Result<&'a str, String> {
+    if word.len() > MAX_KEY {
+        return Err(format!("ERR {what} is {} bytes, must be at most {MAX_KEY}", word.len()));
+    }
+    std::str::from_utf8(word)
+        .map_err(|_| format!("ERR {what} is {}, must be text in UTF-8", shown(word)))
+}
+
+fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
+    refuse_error(ruling)?;
+    writer.map(8);
+    named(writer, "allowed").integer(i64::from(ruling.is_allowed()));
+    limited(named(writer, "limit"), ruling.limit());
+    limited(named(writer, "remaining"), ruling.remaining());
+    named(writer, "retry_after").integer(ruling.retry_after().map_or(-1, seconds));
+    named(writer, "reset_after").integer(seconds(ruling.reset_after()));
+    named(writer, "delay_ms").integer(millis(ruling.delay()));
+    match ruling.rule() {
+        Some(rule) => named(writer, "rule").bulk(rule.as_bytes()),
+        None => named(writer, "rule").null(),
+    }
+    named(writer, "reason").bulk(reason(ruling.reason()).as_bytes());
+    Ok(())
+}
+
+fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
+    refuse_error(ruling)?;
+    writer.array(ruling.rules().count());
+    for rule in ruling.rules() {
+        writer.map(7);
+        named(writer, "rule").bulk(rule.rule().as_bytes());
+        named(writer, "limit").units(rule.limit());
+        named(writer, "remaining").units(rule.remaining());
+        named(writer, "retry_after").integer(rule.retry_after().map_or(-1, seconds));
+        named(writer, "reset_after").integer(seconds(rule.reset_after()));
+        named(writer, "shadow").integer(i64::from(rule.is_shadow()));
+        named(writer, "blocked").integer(rule.blocked().map_or(0, seconds));
+    }
+    Ok(())
+}
+
+/// Makes a key new; whether anything was known of it.
+fn reset(gate: &Gate, arguments: &[&[u8]]) -> Result<bool, String> {
+    let [rule, values @ ..] = arguments else {
+        return Err("ERR wrong number of arguments, must be TG.RESET rule value ...".to_owned());
+    };
+    let name = text("a rule", rule)?;
+    let policy = gate.policy();
+    let Some(rule) = policy.rules.iter().find(|rule| rule.name == name) else {
+        return Err(format!("ERR there is no rule {}, see the policy in force", shown(rule)));
+    };
+    if rule.key.len() != values.len() {
+        let key: Vec<_> = rule.key.iter().map(|part| part.attribute.as_str()).collect();
+        let key = if key.is_empty() { "nothing".to_owned() } else { key.join(" ") };
+        return Err(format!(
+            "ERR wrong number of values, rule {} counts by {key}: must be TG.RESET rule and {} values",
+            shown(name.as_bytes()),
+            rule.key.len()
+        ));
+    }
+    let values = values.iter().map(|value| text("a value", value));
+    let values: SmallVec<[&str; 8]> = values.collect::<Result<_, _>>()?;
+    Ok(gate.reset(name, &values))
+}
+
+fn refuse_error(ruling: &Ruling) -> Result<(), String> {
+    ruling.error().map_or(Ok(()), |error| Err(format!("ERR {error}")))
+}
+
+fn named<'w, 'o>(writer: &'w mut Writer<'o>, name: &str) -> &'w mut Writer<'o> {
+    writer.bulk(name.as_bytes());
+    writer
+}
+
+/// A number of units, or nothing where nothing limits.
+fn limited(writer: &mut Writer<'_>, units: u64) {
+    match units {
+        u64::MAX => writer.null(),
+        units => writer.units(units),
+    }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoRule => "no_rule",
+        Reason::Limits => "limits",
+        Reason::AllowList => "allow_list",
+        Reason::DenyList => "deny_list",
+        Reason::Block => "block",
+        Reason::StoreAway => "store_away",
+        _ => "error",
+    }
+}

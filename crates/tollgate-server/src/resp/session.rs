@@ -1,0 +1,182 @@
+//! The commands of one connection, answered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate::Limiter;
+
+use super::limits::Numbers;
+use super::parse::{Arguments, Parsed, parse};
+use super::throttle::{self, Batch};
+use super::write::{Protocol, Writer, shown};
+use super::{Shared, greet, policy};
+use crate::resp::bounds::WRITE_BUFFER;
+
+/// One client's conversation: bytes in, bytes out, no I/O.
+///
+/// ```
+/// use tollgate::{Gate, Policy};
+/// use tollgate_server::Resp;
+///
+/// let mut session = Resp::new(Gate::new(Policy::new())?).session();
+/// let mut out = Vec::new();
+/// let used = session.answer(b"CL.THROTTLE ana 4 10 60\r\nPI", &mut out);
+/// assert_eq!(used, 25);
+/// assert_eq!(out, b"*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:6\r\n");
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+pub struct RespSession {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: i64,
+    pub(super) protocol: Protocol,
+    pub(super) name: Box<[u8]>,
+    pub(super) authenticated: bool,
+    pub(super) over: bool,
+    /// The limit that was used last, found again without a lock.
+    last: Option<(Numbers, Limiter)>,
+    /// How many bytes the command at the front takes at least.
+    needed: usize,
+}
+
+impl RespSession {
+    pub(super) fn new(shared: Arc<Shared>, id: i64) -> RespSession {
+        RespSession {
+            authenticated: shared.password.is_none(),
+            shared,
+            id,
+            protocol: Protocol::Resp2,
+            name: Box::default(),
+            over: false,
+            last: None,
+            needed: 0,
+        }
+    }
+
+    /// Answers the whole commands at the front of `input` into `out`, and says how many bytes
+    /// they took. Stops early once `out` is full; what is left is to be given again, with what
+    /// follows it.
+    pub fn answer(&mut self, input: &[u8], out: &mut Vec<u8>) -> usize {
+        let mut used = 0;
+        let mut batch = Batch::default();
+        let mut writer = Writer { out, protocol: self.protocol };
+        while !self.over && writer.out.len() < WRITE_BUFFER && input.len() - used >= self.needed {
+            match parse(&input[used..]) {
+                Ok(Parsed::Command(arguments, length)) => {
+                    used += length;
+                    self.needed = 0;
+                    self.command(&arguments, &mut batch, &mut writer);
+                }
+                Ok(Parsed::Incomplete(needed)) => self.needed = needed,
+                Err(error) => {
+                    self.decide(&mut batch, &mut writer);
+                    self.shared.counters.protocol_errors.add();
+                    writer.error(&format!("ERR Protocol error: {error}"));
+                    self.over = true;
+                }
+            }
+        }
+        self.decide(&mut batch, &mut writer);
+        if self.over { input.len() } else { used }
+    }
+
+    /// Whether the connection is to be closed once `out` is written.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    fn command<'a>(
+        &mut self,
+        arguments: &Arguments<'a>,
+        batch: &mut Batch<'a>,
+        writer: &mut Writer<'_>,
+    ) {
+        let Some(name) = arguments.first() else {
+            return;
+        };
+        let answered = match throttle::kind(name) {
+            Some(kind) if self.authenticated => {
+                let asked = throttle::read(kind, arguments);
+                asked.and_then(|ask| self.throttle(&ask, batch, writer))
+            }
+            _ => {
+                self.decide(batch, writer);
+                self.other(name, arguments, writer)
+            }
+        };
+        if let Err(error) = answered {
+            self.decide(batch, writer);
+            self.shared.counters.errors.add();
+            writer.error(&error);
+        }
+    }
+
+    fn throttle<'a>(
+        &mut self,
+        ask: &throttle::Ask<'a>,
+        batch: &mut Batch<'a>,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), String> {
+        if !batch.takes(ask) {
+            self.decide(batch, writer);
+        }
+        if ask.quantity > 0 {
+            batch.push(ask);
+            return Ok(());
+        }
+        let status = self.limiter(ask.numbers)?.status(ask.key);
+        throttle::looked_at(ask.numbers, &status, writer);
+        Ok(())
+    }
+
+    /// Decides all that wait: before anything else is answered, so that answers keep their order.
+    fn decide(&mut self, batch: &mut Batch<'_>, writer: &mut Writer<'_>) {
+        let Some(numbers) = batch.waiting() else {
+            return;
+        };
+        match self.limiter(numbers) {
+            Ok(limiter) => batch.decide(limiter, writer),
+            Err(error) => {
+                let refused = batch.refuse(&error, writer);
+                (0..refused).for_each(|_| self.shared.counters.errors.add());
+            }
+        }
+    }
+
+    fn limiter(&mut self, numbers: Numbers) -> Result<&Limiter, String> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != numbers) {
+            let limiter = self.shared.limits.get(numbers);
+            self.last = Some((numbers, limiter.map_err(|error| format!("ERR {error}"))?));
+        }
+        self.last.as_ref().map(|(_, limiter)| limiter).ok_or_else(String::new)
+    }
+
+    fn other(
+        &mut self,
+        name: &[u8],
+        arguments: &Arguments<'_>,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), String> {
+        if let Some(answered) = greet::before_password(self, name, arguments, writer) {
+            return answered;
+        }
+        if !self.authenticated {
+            return Err("NOAUTH Authentication required, send AUTH password".to_owned());
+        }
+        if let Some(verb) = policy::verb(name) {
+            return policy::answer(verb, &self.shared.gate, arguments, writer);
+        }
+        greet::answer(self, name, arguments, writer).unwrap_or_else(|| {
+            Err(format!(
+                "ERR unknown command {}, known are CL.THROTTLE, THROTTLE, TG.CHECK, TG.PEEK, \
+                 TG.STATUS, TG.RESET, PING, ECHO, HELLO, AUTH, SELECT, CLIENT, COMMAND, INFO, QUIT",
+                shown(name)
+            ))
+        })
+    }
+}
+
+impl fmt::Debug for RespSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RespSession").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! `CL.THROTTLE` as redis-cell answers it, and `THROTTLE` as throttlecrab does: the opposite
+//! polarity, another limit, another order.
+
+use smallvec::SmallVec;
+use tollgate::{Decision, Limiter, Status};
+
+use super::limits::{Kind, Numbers};
+use super::parse::number;
+use super::write::{Writer, seconds, shown};
+use crate::resp::bounds::MAX_KEY;
+
+/// How many commands are decided at once: what the core looks for at the same time.
+const BATCH: usize = 16;
+
+/// What a command asks for.
+pub(super) struct Ask<'a> {
+    pub(super) numbers: Numbers,
+    pub(super) key: &'a [u8],
+    /// Zero to look without taking.
+    pub(super) quantity: u64,
+}
+
+/// Commands with the same numbers that follow each other, to be decided at once.
+#[derive(Default)]
+pub(super) struct Batch<'a> {
+    numbers: Option<Numbers>,
+    charges: SmallVec<[(&'a [u8], u64); BATCH]>,
+}
+
+impl<'a> Batch<'a> {
+    /// The numbers of those that wait to be decided.
+    pub(super) fn waiting(&self) -> Option<Numbers> {
+        self.numbers.filter(|_| !self.charges.is_empty())
+    }
+
+    /// Whether `ask` can be decided together with those that wait.
+    pub(super) fn takes(&self, ask: &Ask<'_>) -> bool {
+        let alike = self.waiting().is_none_or(|numbers| numbers == ask.numbers);
+        alike && ask.quantity > 0 && self.charges.len() < BATCH
+    }
+
+    pub(super) fn push(&mut self, ask: &Ask<'a>) {
+        self.numbers = Some(ask.numbers);
+        self.charges.push((ask.key, ask.quantity));
+    }
+
+    /// Decides all that wait, in their order.
+    pub(super) fn decide(&mut self, limiter: &Limiter, writer: &mut Writer<'_>) {
+        if let Some(numbers) = self.waiting() {
+            limiter.check_each(&self.charges, |decision| decided(numbers, &decision, writer));
+        }
+        self.charges.clear();
+    }
+
+    /// Answers all that wait with an error; how many there were.
+    pub(super) fn refuse(&mut self, error: &str, writer: &mut Writer<'_>) -> usize {
+        let waiting = self.charges.len();
+        (0..waiting).for_each(|_| writer.error(error));
+        self.charges.clear();
+        waiting
+    }
+}
+
+/// Which of the two a command is.
+pub(super) fn kind(name: &[u8]) -> Option<Kind> {
+    if name.eq_ignore_ascii_case(b"CL.THROTTLE") {
+        Some(Kind::Cell)
+    } else {
+        name.eq_ignore_ascii_case(b"THROTTLE").then_some(Kind::Crab)
+    }
+}
+
+/// Reads a command, or says what is wrong with it.
+pub(super) fn read<'a>(kind: Kind, arguments: &[&'a [u8]]) -> Result<Ask<'a>, String> {
+    let (key, max_burst, count, period, quantity) = match *arguments {
+        [_, key, max_burst, count, period] => (key, max_burst, count, period, b"1".as_slice()),
+        [_, key, max_burst, count, period, quantity] => (key, max_burst, count, period, quantity),
+        _ => {
+            let name = match kind {
+                Kind::Cell => "CL.THROTTLE",
+                Kind::Crab => "THROTTLE",
+            };
+            return Err(format!(
+                "ERR wrong number of arguments, must be {name} key max_burst count period [quantity]"
+            ));
+        }
+    };
+    if key.len() > MAX_KEY {
+        return Err(format!("ERR key is {} bytes, must be at most {MAX_KEY}", key.len()));
+    }
+    let least_burst = match kind {
+        Kind::Cell => 0,
+        Kind::Crab => 1,
+    };
+    Ok(Ask {
+        numbers: Numbers {
+            kind,
+            max_burst: at_least(least_burst, "max_burst", max_burst)?,
+            count: at_least(1, "count", count)?,
+            period_secs: at_least(1, "period", period)?,
+        },
+        key,
+        quantity: at_least(0, "quantity", quantity)?,
+    })
+}
+
+/// A whole number of at least `least`, or what is wrong with it.
+pub(super) fn at_least(least: u64, name: &str, text: &[u8]) -> Result<u64, String> {
+    let value = number(text).and_then(|value| u64::try_from(value).ok());
+    value.filter(|value| *value >= least).ok_or_else(|| {
+        let text = shown(text);
+        format!("ERR {name} is {text}, must be a whole number from {least} to {}", i64::MAX)
+    })
+}
+
+fn decided(numbers: Numbers, decision: &Decision, writer: &mut Writer<'_>) {
+    let figures = Figures {
+        allowed: decision.is_allowed(),
+        remaining: decision.remaining(),
+        retry_after: decision.retry_after().map_or(-1, seconds),
+        reset_after: seconds(decision.reset_after()),
+    };
+    figures.write(numbers, writer);
+}
+
+/// Answers who asks for nothing, which is always allowed.
+pub(super) fn looked_at(numbers: Numbers, status: &Status, writer: &mut Writer<'_>) {
+    let figures = Figures {
+        allowed: true,
+        remaining: status.remaining(),
+        retry_after: 0,
+        reset_after: seconds(status.reset_after()),
+    };
+    figures.write(numbers, writer);
+}
+
+struct Figures {
+    allowed: bool,
+    remaining: u64,
+    /// Seconds; -1 where it can never be.
+    retry_after: i64,
+    reset_after: i64,
+}
+
+impl Figures {
+    fn write(&self, numbers: Numbers, writer: &mut Writer<'_>) {
+        writer.array(5);
+        match numbers.kind {
+            Kind::Cell => {
+                writer.integer(i64::from(!self.allowed));
+                writer.units(numbers.max_burst.saturating_add(1));
+                writer.units(self.remaining);
+                writer.integer(if self.allowed { -1 } else { self.retry_after });
+                writer.integer(self.reset_after);
+            }
+            Kind::Crab => {
+                writer.integer(i64::from(self.allowed));
+                writer.units(numbers.max_burst);
+                writer.units(self.remaining);
+                writer.integer(self.reset_after);
+                writer.integer(self.retry_after);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Clients that mean harm, and those beside them that must not notice.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tollgate_server::RespBounds;
+
+use crate::support::Server;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn connect(server: &Server) -> TcpStream {
+    TcpStream::connect(server.address).await.unwrap()
+}
+
+/// Everything until the server closes.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("it closes").unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+async fn is_served(stream: &mut TcpStream) {
+    stream.write_all(b"PING\r\n").await.unwrap();
+    let mut answer = [0; 7];
+    timeout(PATIENCE, stream.read_exact(&mut answer)).await.expect("it answers").unwrap();
+    assert_eq!(&answer, b"+PONG\r\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_is_told_and_closed_and_others_are_served() {
+    let server = Server::start(RespBounds::default(), None).await;
+    let mut good = connect(&server).await;
+    is_served(&mut good).await;
+    let long = [b"a".repeat(9_000), b"\r\n".to_vec()].concat();
+    for (bytes, error) in [
+        (
+            b"*1\r\n$999999999\r\n".as_slice(),
+            "invalid bulk length, must be a number from 0 to 131072",
+        ),
+        (b"*1000000\r\n", "invalid multibulk length, must be a number of at most 1024"),
+        (b"*2\r\n*2\r\n*2\r\n", "expected '$', got '*'"),
+        (b"*1\r\n\xff\xff", "expected '$', got '\\xff'"),
+        (b"POST /v1/check HTTP/1.1\r\nHost: x\r\n\r\n", "this looks like HTTP"),
+        (&long, "too big inline request"),
+    ] {
+        let mut bad = connect(&server).await;
+        bad.write_all(bytes).await.unwrap();
+        let answer = rest(&mut bad).await;
+        assert!(answer.starts_with("-ERR Protocol error: "), "{answer}");
+        assert!(answer.contains(error) && answer.ends_with("\r\n"), "{answer}");
+        is_served(&mut good).await;
+    }
+    assert_eq!(server.resp.counts().protocol_errors, 6);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_garbage_does_not_lose_the_word_that_says_why() {
+    let server = Server::start(RespBounds::default(), None).await;
+    let mut bad = connect(&server).await;
+    // The server may close while this is still being written.
+    let _ = bad.write_all(&b"*1\r\n?".repeat(10_000)).await;
+    assert!(rest(&mut bad).await.contains("expected '$', got '?'"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_and_truncated_commands_time_out_and_others_are_served() {
+    let short = Duration::from_millis(200);
+    let bounds = RespBounds { first_byte: short, rest_of_command: short, ..RespBounds::default() };
+    let server = Server::start(bounds, None).await;
+    let mut good = connect(&server).await;
+    is_served(&mut good).await;
+    let mut silent = connect(&server).await;
+    let mut slow = connect(&server).await;
+    slow.write_all(b"*2\r\n$4\r\nEC").await.unwrap();
+    assert_eq!(rest(&mut silent).await, "");
+    assert_eq!(rest(&mut slow).await, "");
+    is_served(&mut good).await;
+    assert_eq!(server.resp.counts().timed_out, 2);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_read_is_closed_and_others_are_served() {
+    let bounds = RespBounds { unread: Duration::from_millis(300), ..RespBounds::default() };
+    let server = Server::start(bounds, None).await;
+    let mut good = connect(&server).await;
+    is_served(&mut good).await;
+    let mut deaf = connect(&server).await;
+    let message = [b"ECHO ".as_slice(), &b"x".repeat(8_000), b"\r\n"].concat();
+    let flood = async { while deaf.write_all(&message).await.is_ok() {} };
+    timeout(PATIENCE, flood).await.expect("the server closes");
+    is_served(&mut good).await;
+    assert_eq!(server.resp.counts().timed_out, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_too_many_is_told_so_and_a_place_is_free_again() {
+    let bounds = RespBounds { connections: 2, ..RespBounds::default() };
+    let server = Server::start(bounds, None).await;
+    let (mut first, mut second) = (connect(&server).await, connect(&server).await);
+    is_served(&mut first).await;
+    is_served(&mut second).await;
+    let mut third = connect(&server).await;
+    assert_eq!(rest(&mut third).await, "-ERR max number of clients reached, try again later\r\n");
+    assert_eq!(server.resp.counts().refused, 1);
+    drop(first);
+    let freed = async {
+        while server.resp.counts().open > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, freed).await.expect("the place is free");
+    let served = async {
+        loop {
+            let mut next = connect(&server).await;
+            next.write_all(b"PING\r\n").await.unwrap();
+            let mut answer = [0; 5];
+            if next.read_exact(&mut answer).await.is_ok() && &answer == b"+PONG" {
+                break;
+            }
+        }
+    };
+    timeout(PATIENCE, served).await.expect("another is served");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_closed_and_vanished_clients_leave_nothing_behind() {
+    let server = Server::start(RespBounds::default(), None).await;
+    let mut half = connect(&server).await;
+    half.write_all(&b"THROTTLE k 1 1 60\r\n".repeat(1_000)).await.unwrap();
+    half.write_all(b"*2\r\n$4\r\nEC").await.unwrap();
+    half.shutdown().await.unwrap();
+    assert_eq!(rest(&mut half).await.matches("*5\r\n").count(), 1_000);
+    for _ in 0..100 {
+        let mut gone = connect(&server).await;
+        gone.write_all(b"PING\r\n*1\r\n").await.unwrap();
+    }
+    let closed = async {
+        while server.resp.counts().open > 0 || server.resp.counts().accepted < 101 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, closed).await.expect("all are closed");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_closes_its_connections_and_accepts_no_more() {
+    let server = Server::start(RespBounds::default(), None).await;
+    let mut idle = connect(&server).await;
+    is_served(&mut idle).await;
+    let address = server.address;
+    timeout(PATIENCE, server.stop()).await.expect("it stops");
+    assert_eq!(rest(&mut idle).await, "");
+    assert!(TcpStream::connect(address).await.is_err());
+}

@@ -1,0 +1,8 @@
+//! The Redis protocol: frames byte for byte, real clients, hostile ones.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
+
+mod clients;
+mod commands;
+mod hostile;
+mod splits;
+mod support;
