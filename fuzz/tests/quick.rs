@@ -127,3 +127,8 @@ fn any_policy_file_is_refused_or_reads_back_the_same() {
 fn any_test_file_is_refused_or_run() {
     run("test_file", tollgate_fuzz::test_file);
 }
+
+#[test]
+fn any_bytes_on_the_redis_port_are_answered_the_same_however_they_are_cut() {
+    run("resp", tollgate_fuzz::resp);
+}

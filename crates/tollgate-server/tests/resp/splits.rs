@@ -37,6 +37,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(b"hello 3\r\n".to_vec()),
         1 => Just(b"nonsense\r\n".to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..3),
+        1 => (0..array.len()).prop_map(|cut| array[..cut].to_vec()),
     ];
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
