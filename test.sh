@@ -83,7 +83,7 @@ step "tests of the library without its features"
 cargo test -p tollgate --no-default-features
 cargo check -p tollgate-tower --no-default-features
 
-for package in tollgate tollgate-tower; do
+for package in tollgate tollgate-server tollgate-tower; do
     for example in "crates/$package"/examples/*.rs; do
         name="$(basename "$example" .rs)"
         step "example $name of $package"
