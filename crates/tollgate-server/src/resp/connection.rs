@@ -87,13 +87,14 @@ where
     Ok(())
 }
 
-/// Reads on for a moment after the last word: a system that closes on unread bytes resets the
+/// Closes after the last word and reads on for a moment: a system that closes on unread bytes resets the
 /// connection, and the client would lose the answer that says why.
 async fn linger<S>(stream: &mut S, bounds: &RespBounds)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let drain = async {
+        let _ = stream.shutdown().await;
         let mut unread = [0; 1024];
         let mut left = MAX_COMMAND;
         while let Ok(read @ 1..) = stream.read(&mut unread).await {

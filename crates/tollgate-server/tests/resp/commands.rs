@@ -74,6 +74,10 @@ fn a_pipeline_is_answered_in_order_whatever_is_mixed_into_it() {
     for taken in 1..=40 {
         pipeline.extend_from_slice(b"cl.throttle ana 99 100 100\r\n");
         expected += &format!("*5\r\n:0\r\n:100\r\n:{}\r\n:-1\r\n:{taken}\r\n", 100 - taken);
+        if taken % 5 == 0 {
+            pipeline.extend_from_slice(b"ping\r\n");
+            expected += "+PONG\r\n";
+        }
         if taken % 7 == 0 {
             pipeline.extend_from_slice(b"cl.throttle ana 99 100 100 0\r\necho x\r\n");
             expected += &format!("*5\r\n:0\r\n:100\r\n:{}\r\n:-1\r\n:{taken}\r\n", 100 - taken);

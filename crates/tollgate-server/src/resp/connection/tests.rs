@@ -88,6 +88,17 @@ async fn a_client_that_half_closes_gets_all_its_answers() {
     connection.await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_follows_garbage_is_read_so_that_the_word_that_says_why_is_not_lost() {
+    let resp = resp();
+    let (mut client, connection) = connect(&resp, 1024);
+    client.write_all(&b"*1\r\n?".repeat(10_000)).await.expect("somebody reads it");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("-ERR Protocol error: expected '$', got '?'"), "{answer}");
+    connection.await.unwrap();
+}
+
 #[tokio::test]
 async fn a_stop_comes_after_the_answers_to_what_was_read() {
     let resp = resp();
