@@ -19,6 +19,7 @@
 //! - [`serve_resp`] answers clients of Redis over a [`Resp`], which is a gate.
 //! - [`ProxyHeaders`] says which headers of a proxy are believed.
 
+mod app;
 mod backend;
 mod bounds;
 mod http;

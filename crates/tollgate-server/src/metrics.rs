@@ -29,12 +29,23 @@ pub(crate) struct Metrics {
     pub(crate) holds_refused: AtomicU64,
 }
 
-/// How many decisions of a rule had each outcome.
-type ByOutcome = [AtomicU64; OUTCOMES.len()];
+/// How a question came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Http,
+    Resp,
+    Grpc,
+}
+
+const TRANSPORTS: [(Transport, &str); 3] =
+    [(Transport::Http, "http"), (Transport::Resp, "resp"), (Transport::Grpc, "grpc")];
+
+/// How many decisions of a rule had each outcome, over each transport.
+type ByOutcome = [[AtomicU64; OUTCOMES.len()]; TRANSPORTS.len()];
 
 impl Metrics {
     /// Counts a decision that was in earnest.
-    pub(crate) fn decided(&self, ruling: &Ruling) {
+    pub(crate) fn decided(&self, transport: Transport, ruling: &Ruling) {
         let outcome = match ruling.reason() {
             _ if ruling.is_allowed() => 0,
             Reason::Block => 2,
@@ -42,20 +53,20 @@ impl Metrics {
             _ if ruling.error().is_some() => 4,
             _ => 1,
         };
-        self.count(ruling.rule().unwrap_or(NO_RULE), outcome);
+        self.count(transport, ruling.rule().unwrap_or(NO_RULE), outcome);
         for rule in ruling.rules().filter(|rule| rule.is_shadow() && !rule.is_allowed()) {
-            self.count(rule.rule(), 3);
+            self.count(transport, rule.rule(), 3);
         }
     }
 
-    fn count(&self, rule: &str, outcome: usize) {
+    fn count(&self, transport: Transport, rule: &str, outcome: usize) {
         if let Some(counts) = self.decisions.read().get(rule) {
-            add(&counts[outcome]);
+            add(&counts[transport as usize][outcome]);
             return;
         }
         let mut decisions = self.decisions.write();
         let rule = if decisions.len() < MAX_COUNTED_RULES { rule } else { OTHERS };
-        add(&decisions.entry(rule.into()).or_default()[outcome]);
+        add(&decisions.entry(rule.into()).or_default()[transport as usize][outcome]);
     }
 
     /// Prometheus' text format.
@@ -63,15 +74,8 @@ impl Metrics {
         let mut text = String::with_capacity(4096);
         family(&mut text, "tollgate_decisions_total", "counter", "Decisions by rule and outcome.");
         for (rule, counts) in self.decisions.read().iter() {
-            for (outcome, count) in OUTCOMES.iter().zip(counts.iter()) {
-                let count = count.load(Ordering::Relaxed);
-                if count > 0 {
-                    let rule = escaped(rule);
-                    let labels =
-                        format!("rule=\"{rule}\",outcome=\"{outcome}\",transport=\"http\"");
-                    // Writing to a string does not fail.
-                    let _ = writeln!(text, "tollgate_decisions_total{{{labels}}} {count}");
-                }
+            for ((_, transport), counts) in TRANSPORTS.iter().zip(counts.iter()) {
+                write_outcomes(&mut text, (rule, transport), counts);
             }
         }
         let live = u64::try_from(backend.live_keys()).unwrap_or(u64::MAX);
@@ -120,6 +124,18 @@ impl Metrics {
     }
 }
 
+fn write_outcomes(text: &mut String, (rule, transport): (&str, &str), counts: &[AtomicU64]) {
+    for (outcome, count) in OUTCOMES.iter().zip(counts) {
+        let count = count.load(Ordering::Relaxed);
+        if count > 0 {
+            let rule = escaped(rule);
+            let labels = format!("rule=\"{rule}\",outcome=\"{outcome}\",transport=\"{transport}\"");
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "tollgate_decisions_total{{{labels}}} {count}");
+        }
+    }
+}
+
 /// Adds one.
 pub(crate) fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
@@ -144,7 +160,7 @@ mod tests {
     fn rules_past_the_bound_are_counted_together() {
         let metrics = Metrics::default();
         for number in 0..MAX_COUNTED_RULES + 5 {
-            metrics.count(&number.to_string(), 0);
+            metrics.count(Transport::Http, &number.to_string(), 0);
         }
         assert_eq!(metrics.decisions.read().len(), MAX_COUNTED_RULES + 1);
         let backend = Backend::Memory(Gate::new(Policy::new()).unwrap());
@@ -155,7 +171,7 @@ mod tests {
     #[test]
     fn a_name_cannot_break_out_of_its_label() {
         let metrics = Metrics::default();
-        metrics.count("a\"b\\c\nd", 1);
+        metrics.count(Transport::Http, "a\"b\\c\nd", 1);
         let backend = Backend::Memory(Gate::new(Policy::new()).unwrap());
         assert!(metrics.text(&backend, 0).contains("{rule=\"a\\\"b\\\\c\\nd\",outcome=\"denied\""));
     }

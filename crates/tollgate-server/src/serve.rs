@@ -20,11 +20,12 @@ use tollgate::HeaderStyle;
 use tollgate_tower::{ClientIp, PeerAddr};
 use tower_service::Service;
 
+use crate::app::{App, Settings};
 use crate::backend::Backend;
 use crate::bounds::{
     ACCEPT_PAUSE, DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_CONNECTIONS, MAX_HEAD, WRITE_TIMEOUT,
 };
-use crate::http::{self, App, ProxyHeaders, Settings};
+use crate::http::{self, ProxyHeaders};
 use crate::metrics::add;
 use crate::patience::Patience;
 

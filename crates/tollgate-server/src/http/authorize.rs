@@ -14,8 +14,10 @@ use tollgate_tower::PeerAddr;
 
 use super::decision::tell;
 use super::problem::{Problem, cut};
-use super::{App, ProxyHeaders, segment};
+use super::{ProxyHeaders, segment};
+use crate::app::App;
 use crate::bounds::MAX_VALUE;
+use crate::metrics::Transport;
 
 /// The header of each family, and the attribute that it becomes.
 const X_FORWARDED: [(&str, &str); 4] = [
@@ -59,7 +61,7 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
     let asked: tollgate::Request<'_> =
         attributes.iter().map(|(name, value)| (*name, &**value)).collect();
     let ruling = app.backend.check(&asked).await;
-    app.metrics.decided(&ruling);
+    app.metrics.decided(Transport::Http, &ruling);
     let fields = app.fields(&ruling);
     let mut response = if ruling.is_allowed() {
         Response::new(axum::body::Body::empty())

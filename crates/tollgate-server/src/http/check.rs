@@ -9,10 +9,11 @@ use http::{StatusCode, Uri};
 use serde::Serialize;
 use tollgate::Ruling;
 
-use super::App;
 use super::body::{Asked, AskedMany, parse, read};
 use super::decision::{Decision, json, tell};
 use super::problem::{Problem, cut};
+use crate::app::App;
+use crate::metrics::Transport;
 
 pub(super) const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 1}"#;
 const BATCH_EXAMPLE: &str = r#"{"requests": [{"attributes": {"user": "42"}, "cost": 1}]}"#;
@@ -72,7 +73,7 @@ pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> 
         let body = read(body).await?;
         let asked = one(&body)?;
         let ruling = app.backend.check(&asked.request()).await;
-        app.metrics.decided(&ruling);
+        app.metrics.decided(Transport::Http, &ruling);
         Ok(app.answer(&ruling, denied))
     };
     checked.await.unwrap_or_else(|problem| app.bad(&problem))
@@ -97,7 +98,7 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
         let mut decisions = Vec::with_capacity(asked.requests.0.len());
         for asked in &asked.requests.0 {
             let ruling = app.backend.check(&asked.request()).await;
-            app.metrics.decided(&ruling);
+            app.metrics.decided(Transport::Http, &ruling);
             decisions.push(Decision::new(&ruling));
         }
         Ok(json(&Decisions { decisions }))

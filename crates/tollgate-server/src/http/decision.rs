@@ -9,8 +9,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderVal
 use serde::Serialize;
 use tollgate::{HeaderFields, Reason, RuleFigures, Ruling};
 
-use super::App;
 use super::problem::Problem;
+use crate::app::App;
 
 /// A ruling for programs. Times are in milliseconds, rounded up.
 #[derive(Debug, Serialize)]

@@ -16,16 +16,18 @@ use super::body::{Asked, parse, read};
 use super::check::Denied;
 use super::decision::{Decision, json, millis, tell};
 use super::problem::{Problem, cut};
-use super::{App, segment};
+use super::segment;
+use crate::app::App;
 use crate::backend::Held;
 use crate::bounds::{HOLD_TIME, MAX_HOLD_TIME, MAX_HOLDS};
+use crate::metrics::Transport;
 
 const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 500, "timeout_ms": 30000}"#;
 const SETTLE_EXAMPLE: &str = r#"{"actual": 120}"#;
 
 /// The reservations that are open, found by numbers that nobody can guess.
 #[derive(Debug, Default)]
-pub(super) struct Holds(Mutex<Open>);
+pub(crate) struct Holds(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
@@ -108,11 +110,11 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         let held = match app.backend.reserve(&asked.request(), timeout).await {
             Ok(held) => held,
             Err(ruling) => {
-                app.metrics.decided(&ruling);
+                app.metrics.decided(Transport::Http, &ruling);
                 return Ok(app.answer(&ruling, denied));
             }
         };
-        app.metrics.decided(held.ruling());
+        app.metrics.decided(Transport::Http, held.ruling());
         let id = new_id()?;
         let fields = app.fields(held.ruling());
         let decision = Decision::new(held.ruling());

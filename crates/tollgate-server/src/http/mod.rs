@@ -9,40 +9,16 @@ mod probe;
 mod problem;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{any, get, post};
-use http::{HeaderName, Method, StatusCode, Uri};
-use tollgate::HeaderStyle;
-use tollgate_tower::ClientIp;
+use http::{Method, StatusCode, Uri};
 
-use crate::backend::Backend;
-use crate::metrics::Metrics;
-use hold::Holds;
+use crate::app::App;
+pub(crate) use hold::Holds;
 use problem::Problem;
-
-/// What all requests share.
-#[derive(Debug)]
-pub(crate) struct App {
-    backend: Backend,
-    settings: Settings,
-    holds: Holds,
-    pub(crate) metrics: Metrics,
-    /// Whether the server accepts no more.
-    pub(crate) stopping: AtomicBool,
-}
-
-/// What an operator may choose.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) style: HeaderStyle,
-    pub(crate) client_ip: ClientIp,
-    pub(crate) proxy_headers: ProxyHeaders,
-    pub(crate) header_attributes: Vec<(String, HeaderName)>,
-}
 
 /// Which headers of a proxy say what its client asks for. Only one family is believed: a proxy
 /// that sets one passes the other on as the client has sent it.
@@ -56,25 +32,7 @@ pub enum ProxyHeaders {
     XOriginal,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        // Both are networks, so the peer alone is never what is left.
-        let on_this_machine = ClientIp::x_forwarded_for(["127.0.0.0/8", "::1/128"]);
-        Settings {
-            style: HeaderStyle::new(),
-            client_ip: on_this_machine.unwrap_or_else(|_| ClientIp::peer()),
-            proxy_headers: ProxyHeaders::default(),
-            header_attributes: Vec::new(),
-        }
-    }
-}
-
 impl App {
-    pub(crate) fn new(backend: Backend, settings: Settings) -> App {
-        let (holds, metrics) = (Holds::default(), Metrics::default());
-        App { backend, settings, holds, metrics, stopping: AtomicBool::new(false) }
-    }
-
     /// The answer to a request that cannot be understood.
     fn bad(&self, problem: &Problem) -> Response {
         crate::metrics::add(&self.metrics.bad_requests);

@@ -8,8 +8,8 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
-use super::App;
 use super::problem::Problem;
+use crate::app::App;
 
 /// Whether the process lives.
 pub(super) async fn healthz() -> &'static str {

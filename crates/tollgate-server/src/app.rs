@@ -1,0 +1,51 @@
+//! What all transports share: what decides, what the operator chose, what is open and what is counted.
+
+use std::sync::atomic::AtomicBool;
+
+use http::HeaderName;
+use tollgate::HeaderStyle;
+use tollgate_tower::ClientIp;
+
+use crate::backend::Backend;
+use crate::http::{Holds, ProxyHeaders};
+use crate::metrics::Metrics;
+
+/// What all requests share, over whatever transport they come.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) backend: Backend,
+    pub(crate) settings: Settings,
+    pub(crate) holds: Holds,
+    pub(crate) metrics: Metrics,
+    /// Whether the server accepts no more.
+    pub(crate) stopping: AtomicBool,
+}
+
+/// What an operator may choose.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) style: HeaderStyle,
+    pub(crate) client_ip: ClientIp,
+    pub(crate) proxy_headers: ProxyHeaders,
+    pub(crate) header_attributes: Vec<(String, HeaderName)>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        // Both are networks, so the peer alone is never what is left.
+        let on_this_machine = ClientIp::x_forwarded_for(["127.0.0.0/8", "::1/128"]);
+        Settings {
+            style: HeaderStyle::new(),
+            client_ip: on_this_machine.unwrap_or_else(|_| ClientIp::peer()),
+            proxy_headers: ProxyHeaders::default(),
+            header_attributes: Vec::new(),
+        }
+    }
+}
+
+impl App {
+    pub(crate) fn new(backend: Backend, settings: Settings) -> App {
+        let (holds, metrics) = (Holds::default(), Metrics::default());
+        App { backend, settings, holds, metrics, stopping: AtomicBool::new(false) }
+    }
+}
