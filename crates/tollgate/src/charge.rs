@@ -115,7 +115,8 @@ pub struct Decisions<'a> {
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a>]) {
-        self.charged = charge_all(charges, Charge::joint, &mut self.turns);
+        let turns = &mut self.turns;
+        self.charged = charge_all(charges, Charge::joint, |_, turn| turns.push(turn));
         if self.charged == Charged::Repeated {
             self.turns.clear();
             self.decide(&merged(charges));

@@ -18,7 +18,9 @@ use crate::decision::{CostError, Decision};
 use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held};
-use crate::store::memory::{Charged, Culprit, Entry, Joint, Memory, Named, charge_all, look_all};
+use crate::store::memory::{
+    Charged, Culprit, Entry, Joint, Memory, Named, Turn, charge_all, look_all,
+};
 use crate::time::Timestamp;
 
 /// Whether a request is charged or only looked at.
@@ -105,37 +107,42 @@ impl Deciding<'_> {
         }
         let mut pending = Pendings::new();
         for applied in rules {
-            for (named, joint) in self.joints(applied) {
-                charges.ruled.push(Ruled::new(applied.number, named.number, false, Duration::ZERO));
-                pending.push(Pending { applied, named, joint });
-            }
+            pending.extend(self.joints(applied).map(|(named, joint)| Pending {
+                applied,
+                named,
+                joint,
+            }));
         }
-        let mut turns = SmallVec::new();
-        let charged = charge_all(&pending, Pending::joint, &mut turns);
+        let ruled = &mut charges.ruled;
+        let charged = charge_all(&pending, Pending::joint, |charge, turn| {
+            let mut met =
+                Ruled::new(charge.applied.number, charge.named.number, false, Duration::ZERO);
+            met.meet(&turn);
+            ruled.push(met);
+        });
         debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
+        charges.ruled.iter_mut().for_each(|ruled| ruled.charged(charged));
         if charged != Charged::All {
-            let decisions = turns.iter().map(|turn| turn.decision(charged));
-            return self.denied(&pending, decisions, charges);
+            return self.denied(&pending, charges);
         }
-        charges.keep(&turns);
-        self.claim(&pending, turns.first().map(|turn| turn.now), claims);
+        self.claim(&pending, charges.ruled.first().map(|ruled| ruled.now), claims);
         Answer::Limits(true, if pending.is_empty() { Reason::NoRule } else { Reason::Limits })
     }
 
     /// Tells of charges that are not taken, since at least one is denied.
-    fn denied(
-        &self,
-        pending: &[Pending<'_, '_>],
-        decisions: impl Iterator<Item = Decision>,
-        charges: &mut Charges,
-    ) -> Answer {
-        let told = charges.ruled.drain(..).zip(decisions);
-        let mut told: SmallVec<[Told; INLINE]> =
-            told.map(|(ruled, decision)| Told { ruled, decision }).collect();
+    #[inline(never)]
+    fn denied(&self, pending: &[Pending<'_, '_>], charges: &mut Charges) -> Answer {
+        let decided = charges.ruled.iter().zip(pending);
+        let mut told: SmallVec<[Told; INLINE]> = decided
+            .map(|(ruled, charge)| Told {
+                ruled: *ruled,
+                decision: ruled.decision_of(charge.named),
+            })
+            .collect();
         if self.mode == Mode::Take {
             self.punish(pending, &mut told);
+            charges.set(&told);
         }
-        charges.set(&told);
         in_short(&told, false)
     }
 
@@ -234,19 +241,23 @@ impl Deciding<'_> {
         charges: &mut [Told],
         take: bool,
     ) -> Option<Timestamp> {
-        if !take {
-            let looked = look_all(pending, Pending::joint);
-            charges.iter_mut().zip(looked).for_each(|(charge, looked)| charge.decision = looked);
-            return None;
-        }
-        let mut turns = SmallVec::new();
-        let charged = charge_all(pending, Pending::joint, &mut turns);
+        let mut of = charges.iter_mut();
+        let meet = |_: &Pending<'_, '_>, turn: Turn<'_>| {
+            of.next().into_iter().for_each(|told| told.ruled.meet(&turn));
+        };
+        let charged = if take {
+            charge_all(pending, Pending::joint, meet)
+        } else {
+            look_all(pending, Pending::joint, meet);
+            Charged::None
+        };
         debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
-        for (charge, turn) in charges.iter_mut().zip(&turns) {
-            charge.decision = turn.decision(charged);
+        for (told, charge) in charges.iter_mut().zip(pending) {
+            told.ruled.charged(charged);
+            told.decision = told.ruled.decision_of(charge.named);
         }
         // All are of one store, and so of one instant.
-        turns.first().filter(|_| charged == Charged::All).map(|turn| turn.now)
+        charges.first().filter(|_| charged == Charged::All).map(|told| told.ruled.now)
     }
 
     /// Blocks the keys of rules that have just denied and say so.

@@ -125,7 +125,7 @@ impl Planned {
             None => in_short(&told, enforced.any(|(_, answer)| answer.was_blocked)),
         };
         let mut ruling = Ruling::open(Guard::from_inner(Arc::clone(&self.in_force)));
-        ruling.charges.set(&told);
+        ruling.charges.set_decided(&told);
         ruling.answer(answer);
         ruling
     }

@@ -77,7 +77,7 @@ impl Ruling {
         }
         let mut told: Vec<Told> = self.told().chain(away).collect();
         told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
-        self.charges.set(&told);
+        self.charges.set_decided(&told);
     }
 }
 

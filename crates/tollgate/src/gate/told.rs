@@ -6,22 +6,20 @@ use smallvec::SmallVec;
 
 use super::resolve::INLINE;
 use crate::decision::{Decision, Outcome};
-use crate::store::memory::{Charged, Memory, Met, Turn};
+use crate::store::memory::{Charged, Memory, Met, Named, Turn};
 use crate::time::Timestamp;
 
-/// What became of a request's charges. Where all were taken, what they met is kept, and figures
-/// are worked out for those who ask: most do not.
+/// What became of a request's charges. What they met is kept, and figures are worked out for those
+/// who ask: most do not.
 #[derive(Clone)]
 pub(super) struct Charges {
     /// Those of rules that deny first, then those of rules that only report; a rule's together.
     pub(super) ruled: SmallVec<[Ruled; INLINE]>,
-    /// Of each, unless all were taken.
-    pub(super) decided: SmallVec<[Decision; INLINE]>,
-    /// When they were taken, if all were.
-    taken_at: Timestamp,
+    /// Of each, where another store has decided.
+    decided: Option<Box<[Decision]>>,
 }
 
-/// A charge, and what it met if it was taken.
+/// A charge, and what it met.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ruled {
     /// The rule's number.
@@ -29,9 +27,12 @@ pub(super) struct Ruled {
     /// Which limit it was, as the store numbers them; 0 where there is none.
     pub(super) limit: u32,
     pub(super) shadow: bool,
+    /// Whether it was taken.
+    taken: bool,
     /// For how long the key is blocked; zero if it is not.
     pub(super) blocked: Duration,
     cost: u64,
+    pub(super) now: Timestamp,
     met: Met,
 }
 
@@ -45,32 +46,28 @@ pub(super) struct Told {
 impl Charges {
     #[inline(always)]
     pub(super) fn new() -> Charges {
-        let taken_at = Timestamp::from_nanos(0);
-        Charges { ruled: SmallVec::new(), decided: SmallVec::new(), taken_at }
+        Charges { ruled: SmallVec::new(), decided: None }
     }
 
-    /// Keeps what the charges met, all of which were taken.
-    #[inline]
-    pub(super) fn keep(&mut self, turns: &[Turn<'_>]) {
-        for (ruled, turn) in self.ruled.iter_mut().zip(turns) {
-            (ruled.cost, ruled.met) = (turn.cost, turn.met);
-        }
-        self.taken_at = turns.first().map_or(self.taken_at, |turn| turn.now);
-    }
-
-    /// Keeps what the charges came to.
+    /// Keeps charges that this store has decided.
     pub(super) fn set(&mut self, told: &[Told]) {
         self.ruled = told.iter().map(|charge| charge.ruled).collect();
-        self.decided = told.iter().map(|charge| charge.decision).collect();
+        self.decided = None;
+    }
+
+    /// Keeps charges and what another store has decided of them.
+    pub(super) fn set_decided(&mut self, told: &[Told]) {
+        self.set(told);
+        self.decided = Some(told.iter().map(|charge| charge.decision).collect());
     }
 
     /// Each charge and its decision.
     pub(super) fn told<'c>(&'c self, memory: &'c Memory) -> impl Iterator<Item = Told> + Clone {
         self.ruled.iter().enumerate().map(|(at, ruled)| Told {
             ruled: *ruled,
-            decision: match self.decided.get(at) {
-                Some(decision) => *decision,
-                None => ruled.decision(memory, self.taken_at),
+            decision: match &self.decided {
+                Some(decided) => decided[at],
+                None => ruled.decision(memory),
             },
         })
     }
@@ -80,16 +77,31 @@ impl Ruled {
     /// To be decided.
     #[inline]
     pub(super) fn new(rule: u32, limit: u32, shadow: bool, blocked: Duration) -> Ruled {
-        Ruled { rule, limit, shadow, blocked, cost: 0, met: Met::OPEN }
+        let now = Timestamp::from_nanos(0);
+        Ruled { rule, limit, shadow, taken: false, blocked, cost: 0, now, met: Met::OPEN }
     }
 
-    /// What its limit says of a charge that was taken.
-    fn decision(&self, memory: &Memory, now: Timestamp) -> Decision {
-        let Some(named) = memory.limit(self.limit) else {
-            return Decision::UNLIMITED;
-        };
-        let turn = Turn { named: &named, cost: self.cost, now, met: self.met };
-        turn.decision(Charged::All)
+    /// Keeps what it met.
+    #[inline(always)]
+    pub(super) fn meet(&mut self, turn: &Turn<'_>) {
+        (self.cost, self.now, self.met) = (turn.cost, turn.now, turn.met);
+    }
+
+    /// What came of charging it and the others.
+    #[inline(always)]
+    pub(super) fn charged(&mut self, charged: Charged) {
+        self.taken = charged == Charged::All;
+    }
+
+    /// What its limit says of it.
+    fn decision(&self, memory: &Memory) -> Decision {
+        memory.limit(self.limit).map_or(Decision::UNLIMITED, |named| self.decision_of(&named))
+    }
+
+    /// What its limit says of it, which is `named`.
+    pub(super) fn decision_of(&self, named: &Named) -> Decision {
+        let charged = if self.taken { Charged::All } else { Charged::None };
+        Turn { named, cost: self.cost, now: self.now, met: self.met }.decision(charged)
     }
 }
 

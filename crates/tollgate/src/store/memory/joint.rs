@@ -67,34 +67,42 @@ struct Group<'g, 'a, C> {
     rooms: SmallVec<[Option<Room>; INLINE]>,
 }
 
-/// Decides all charges and takes all or none; adds their turns, in the same order.
+/// Decides all charges and takes all or none; tells of each in order. A caller's own list is filled
+/// directly: what is collected first is copied once more.
 #[inline]
-pub(crate) fn charge_all<'a, C>(
-    charges: &[C],
+pub(crate) fn charge_all<'c, 'a, C>(
+    charges: &'c [C],
     joint: fn(&C) -> &Joint<'a>,
-    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+    mut tell: impl FnMut(&'c C, Turn<'a>),
 ) -> Charged {
     let known = match charges {
-        [a] => charge_known(&[joint(a)], turns),
-        [a, b] => charge_known(&[joint(a), joint(b)], turns),
-        [a, b, c] => charge_known(&[joint(a), joint(b), joint(c)], turns),
+        [a] => charge_known([a], joint, &mut tell),
+        [a, b] => charge_known([a, b], joint, &mut tell),
+        [a, b, c] => charge_known([a, b, c], joint, &mut tell),
         _ => None,
     };
     known.unwrap_or_else(|| {
-        turns.extend(charges.iter().map(|charge| Turn::new(joint(charge))));
-        charge_any(charges, joint, turns)
+        let mut turns: SmallVec<[Turn<'a>; INLINE]> =
+            charges.iter().map(|charge| Turn::new(joint(charge))).collect();
+        let charged = charge_any(charges, joint, &mut turns);
+        charges.iter().zip(turns).for_each(|(charge, turn)| tell(charge, turn));
+        charged
     })
 }
 
-/// Decides all charges and takes all or none, if they are of the common kind; adds their turns.
+/// Decides all charges and takes all or none, if they are of the common kind; tells of each.
 #[inline(always)]
-fn charge_known<'a, const N: usize>(
-    joints: &[&Joint<'a>; N],
-    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+fn charge_known<'c, 'a, C, const N: usize>(
+    charges: [&'c C; N],
+    joint: fn(&C) -> &Joint<'a>,
+    tell: &mut impl FnMut(&'c C, Turn<'a>),
 ) -> Option<Charged> {
-    let Few { allowed, now, words } = charge_few(joints)?;
-    for (joint, [at, owed]) in joints.iter().zip(words) {
-        turns.push(Turn { now, met: Met::state([at, owed, 0]), ..Turn::new(joint) });
+    let joints = charges.map(joint);
+    let Few { allowed, now, words } = charge_few(&joints)?;
+    for (number, charge) in charges.into_iter().enumerate() {
+        let [at, owed] = words[number];
+        let met = Met::state([at, owed, 0]);
+        tell(charge, Turn { now, met, ..Turn::new(joints[number]) });
     }
     Some(if allowed { Charged::All } else { Charged::None })
 }

@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::joint::{INLINE, Joint};
+use super::joint::{INLINE, Joint, Turn};
 use super::line::Locked;
+use super::met::Met;
 use super::shard::Call;
 use super::{Entry, Memory};
 use crate::decision::{Decision, Figures, Status};
@@ -38,11 +39,12 @@ impl Memory {
     }
 }
 
-/// Decides all charges, as they stand at one instant, and takes none.
-pub(crate) fn look_all<'a, C>(
-    charges: &[C],
+/// Decides all charges, as they stand at one instant, and takes none; tells of each in order.
+pub(crate) fn look_all<'c, 'a, C>(
+    charges: &'c [C],
     joint: fn(&C) -> &Joint<'a>,
-) -> SmallVec<[Decision; INLINE]> {
+    mut tell: impl FnMut(&'c C, Turn<'a>),
+) {
     let times: SmallVec<[Timestamp; INLINE]> =
         charges.iter().map(|charge| joint(charge).memory.now()).collect();
     let mut locked: SmallVec<[&Joint<'a>; INLINE]> = charges.iter().map(joint).collect();
@@ -50,14 +52,26 @@ pub(crate) fn look_all<'a, C>(
     locked.dedup_by_key(|joint| joint.address);
     let shards: SmallVec<[Locked<'_>; INLINE]> =
         locked.iter().map(|joint| joint.memory.shards.lock(joint.shard)).collect();
-    let look = |(charge, now): (&C, Timestamp)| {
-        let Joint { memory, address, entry, cost, .. } = *joint(charge);
-        let place = locked.iter().position(|other| other.address == address)?;
-        let call = memory.call(entry.named, now);
-        Some(Memory::peek_in(&shards[place], &call, entry.fingerprint, cost))
-    };
-    let looked = charges.iter().zip(times).map(look);
-    looked.map(|decision| decision.unwrap_or(Decision::UNDECIDED)).collect()
+    for (charge, now) in charges.iter().zip(times) {
+        let joint = joint(charge);
+        let mut turn = Turn { now, ..Turn::new(joint) };
+        if let Some(place) = locked.iter().position(|other| other.address == joint.address) {
+            turn.met = met(&shards[place], joint, now);
+        }
+        tell(charge, turn);
+    }
+}
+
+/// What a charge meets that is not taken.
+fn met(shard: &Locked<'_>, joint: &Joint<'_>, now: Timestamp) -> Met {
+    let Joint { memory, entry, cost, .. } = *joint;
+    let (call, mut met) = (memory.call(entry.named, now), Met::OPEN);
+    let index = shard.table.find(entry.fingerprint.id).ok();
+    match index {
+        Some(index) => _ = shard.meet(&mut met, index, &call, cost),
+        None => _ = met.set(&call, entry.named.plan.fresh().as_ref(), cost),
+    }
+    shard.stands(index, &call, met)
 }
 
 /// The figures of decisions on each of `costs`, none of them taken.
