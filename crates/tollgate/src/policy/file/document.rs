@@ -7,6 +7,7 @@ use toml_parser::lexer::TokenKind;
 
 use super::keys::POLICY;
 use super::lists::{listing, one_override, tiers};
+use super::pieces::{self, PIECE};
 use super::positions::{Sources, owner};
 use super::rules::rule;
 use super::tree::{Fields, Note, Owner, Report, Value, shown, type_name};
@@ -29,6 +30,9 @@ pub(super) fn read(file: &str, text: &str, path: &[&str]) -> Result<Loaded, File
     if let Some(note) = too_deep(text) {
         return Err(FileError { findings: lines.findings(vec![note]) });
     }
+    if let Some(policy) = path.is_empty().then(|| pieces::read(text, PIECE)).flatten() {
+        return Ok(Loaded { warnings: Vec::new(), policy });
+    }
     let (document, errors) = DeTable::parse_recoverable(text);
     let goes_on = errors.iter().all(|error| is_recovered(error, text));
     let mut report = Report::default();
@@ -47,7 +51,8 @@ pub(super) fn read(file: &str, text: &str, path: &[&str]) -> Result<Loaded, File
         Ok(table) => table,
         Err(note) => return Err(FileError { findings: lines.findings(vec![note]) }),
     };
-    let (policy, sources) = read_policy(&mut report, table);
+    let mut policy = Policy::new();
+    let sources = read_policy(&mut report, table, &mut policy);
     if let Err(wrong) = check(&policy) {
         // What is left out is about settings of which something was said already.
         let is_said = !report.notes.is_empty();
@@ -151,13 +156,13 @@ fn descend<'t>(root: &'t Value<'t>, path: &[&str]) -> Result<&'t DeTable<'t>, No
     })
 }
 
-fn numbered<'t>(values: &[&'t Value<'t>]) -> impl ExactSizeIterator<Item = (usize, &'t Value<'t>)> {
-    values.iter().copied().enumerate()
-}
-
-fn read_policy<'t>(report: &mut Report, top: &'t DeTable<'t>) -> (Policy, Sources<'t>) {
+/// Adds what a document says to `policy`, and tells where it stands.
+pub(super) fn read_policy<'t>(
+    report: &mut Report,
+    top: &'t DeTable<'t>,
+    policy: &mut Policy,
+) -> Sources<'t> {
     let fields = Fields::read(report, Owner::Policy, top, POLICY);
-    let mut policy = Policy::new();
     let sources = Sources {
         top,
         rules: tables(report, &fields, "rule"),
@@ -165,21 +170,24 @@ fn read_policy<'t>(report: &mut Report, top: &'t DeTable<'t>) -> (Policy, Source
         deny: tables(report, &fields, "deny"),
         overrides: tables(report, &fields, "override"),
     };
-    policy.rules =
-        numbered(&sources.rules).map(|(number, value)| rule(report, number, value)).collect();
-    for (number, value) in numbered(&sources.allow) {
+    for value in &sources.rules {
+        policy.rules.push(rule(report, policy.rules.len(), value));
+    }
+    for value in &sources.allow {
+        let number = policy.allow.len();
         let default_name = format!("allow-{}", number + 1);
         let owner = move |name| Owner::Allow(number, name);
         policy.allow.push(listing(report, &owner, default_name, value));
     }
-    for (number, value) in numbered(&sources.deny) {
+    for value in &sources.deny {
+        let number = policy.deny.len();
         let default_name = format!("deny-{}", number + 1);
         let owner = move |name| Owner::Deny(number, name);
         policy.deny.push(listing(report, &owner, default_name, value));
     }
-    policy.overrides = numbered(&sources.overrides)
-        .map(|(number, value)| one_override(report, number, value))
-        .collect();
+    for value in &sources.overrides {
+        policy.overrides.push(one_override(report, policy.overrides.len(), value));
+    }
     if let Some(value) = fields.get("tiers") {
         policy.tiers = tiers(report, value);
     }
@@ -188,10 +196,16 @@ fn read_policy<'t>(report: &mut Report, top: &'t DeTable<'t>) -> (Policy, Source
     if let Some(attribute) = word("tier_from") {
         policy.tier_from = attribute.to_owned();
     }
-    policy.default_tier = word("default_tier").map(str::to_owned);
-    policy.partition = word("partition").map(str::to_owned);
-    policy.on_store_error = on_store_error(report, Owner::Policy, &fields).unwrap_or_default();
-    (policy, sources)
+    if let Some(tier) = word("default_tier") {
+        policy.default_tier = Some(tier.to_owned());
+    }
+    if let Some(attribute) = word("partition") {
+        policy.partition = Some(attribute.to_owned());
+    }
+    if let Some(answer) = on_store_error(report, Owner::Policy, &fields) {
+        policy.on_store_error = answer;
+    }
+    sources
 }
 
 /// The tables of a key such as `[[rule]]`.

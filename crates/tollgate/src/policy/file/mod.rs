@@ -5,6 +5,7 @@ mod document;
 mod keys;
 mod lists;
 mod numbers;
+mod pieces;
 mod positions;
 mod rules;
 mod schema;
