@@ -28,7 +28,7 @@ use compiled::Compiled;
 use decide::Mode;
 pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
 pub use hold::Hold;
-use overrides::{Overrides, Own};
+use overrides::{Overrides, Own, Source};
 pub use plan::{Planned, PlannedRule, RuleAnswer};
 pub use ruling::{Reason, RequestError, RuleFigures, Ruling};
 
@@ -180,7 +180,8 @@ impl Gate {
         let mut changes = self.0.changes.lock();
         let in_force = self.0.in_force.load();
         in_force.compiled.policy.check_override(&change)?;
-        let own = Own::new(change.clone(), &in_force.compiled, &self.0.store.0).map_err(refused)?;
+        let source = Source::RunTime(Box::new(change.clone()));
+        let own = Own::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
         changes.overrides.insert(change.client.clone(), Some(change));
         self.change_overrides(&mut changes, |overrides| overrides.set(own));
         Ok(())
@@ -235,7 +236,7 @@ impl InForce {
         let compiled = Compiled::new(Arc::new(policy), &store.0).map_err(refused)?;
         let mut overrides = Overrides::default();
         for change in overriding(&compiled.policy, changed) {
-            overrides.set(Own::new(change.clone(), &compiled, &store.0).map_err(refused)?);
+            overrides.set(Own::new(change, &compiled, &store.0).map_err(refused)?);
         }
         Ok(InForce { store: store.clone(), compiled: Arc::new(compiled), overrides })
     }
@@ -243,12 +244,14 @@ impl InForce {
 
 /// The policy's overrides as they were changed at run time.
 fn overriding<'a>(
-    policy: &'a Policy,
+    policy: &'a Arc<Policy>,
     changed: &'a BTreeMap<Client, Option<Override>>,
-) -> impl Iterator<Item = &'a Override> {
-    let of_policy = policy.overrides.iter();
-    let of_policy = of_policy.filter(|of| !changed.contains_key(&of.client));
-    of_policy.chain(changed.values().flatten())
+) -> impl Iterator<Item = Source> + 'a {
+    let of_policy = policy.overrides.iter().enumerate();
+    let of_policy = of_policy.filter(|(_, of)| !changed.contains_key(&of.client));
+    let of_policy = of_policy.map(|(number, _)| Source::Policy(policy.clone(), number));
+    let changed = changed.values().flatten();
+    of_policy.chain(changed.map(|change| Source::RunTime(Box::new(change.clone()))))
 }
 
 /// What the store refuses though the policy was found right.

@@ -5,6 +5,7 @@
 //! one piece and readers see all or nothing of it.
 
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -14,7 +15,7 @@ use super::compiled::{Compiled, Terms, counter, terms};
 use super::index::Quick;
 use crate::key::Fingerprints;
 use crate::limit::LimitError;
-use crate::policy::{Client, Override, Request};
+use crate::policy::{Client, Override, Policy, Request};
 use crate::store::memory::Memory;
 
 const PIECES: usize = 64;
@@ -32,8 +33,28 @@ struct Shape {
 /// What is different for a client.
 #[derive(Debug)]
 pub(super) struct Own {
-    pub(super) source: Override,
+    pub(super) source: Source,
     numbers: SmallVec<[OwnTerms; 1]>,
+}
+
+/// What an override says: the policy's are not copied, since there may be very many.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The policy's of this number.
+    Policy(Arc<Policy>, usize),
+    /// Set at run time.
+    RunTime(Box<Override>),
+}
+
+impl Deref for Source {
+    type Target = Override;
+
+    fn deref(&self) -> &Override {
+        match self {
+            Source::Policy(policy, number) => &policy.overrides[*number],
+            Source::RunTime(change) => change,
+        }
+    }
 }
 
 /// A client's own limits of a rule.
@@ -49,7 +70,7 @@ pub(super) struct OwnTerms {
 impl Own {
     /// `source` made ready; rules that the policy does not have are left out.
     pub(super) fn new(
-        source: Override,
+        source: Source,
         compiled: &Compiled,
         memory: &Memory,
     ) -> Result<Own, LimitError> {
@@ -122,7 +143,7 @@ impl Overrides {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Override> {
         let pieces = self.0.iter().flat_map(|shape| &shape.pieces);
-        pieces.flat_map(|piece| piece.iter()).map(|own| &own.source)
+        pieces.flat_map(|piece| piece.iter()).map(|own| &*own.source)
     }
 
     /// The shape of `client`, made if there is none.

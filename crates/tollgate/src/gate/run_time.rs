@@ -47,7 +47,7 @@ impl Gate {
         let compiled = self.0.in_force.load().compiled.clone();
         let mut overrides = Overrides::default();
         for change in overriding(&compiled.policy, &changed) {
-            if let Ok(own) = Own::new(change.clone(), &compiled, &self.0.store.0) {
+            if let Ok(own) = Own::new(change, &compiled, &self.0.store.0) {
                 overrides.set(own);
             }
         }
