@@ -114,6 +114,7 @@ impl Figures {
         }
     }
 
+    #[inline]
     pub(crate) fn delay(&self) -> u64 {
         match self {
             Figures::Bucket(figures) if figures.shapes => figures.delay(),
@@ -144,8 +145,12 @@ impl BucketFigures {
     }
 
     fn remaining(&self) -> u64 {
-        let left = self.room().saturating_sub(self.owed) / u128::from(self.parts_per_unit);
-        u64::try_from(left).unwrap_or(u64::MAX)
+        let left = self.room().saturating_sub(self.owed);
+        match u64::try_from(left) {
+            // Most fit, and a wide division takes as long as all the rest.
+            Ok(left) => left / self.parts_per_unit,
+            Err(_) => u64::try_from(left / u128::from(self.parts_per_unit)).unwrap_or(u64::MAX),
+        }
     }
 
     fn price(&self) -> u128 {
@@ -177,8 +182,14 @@ impl BucketFigures {
         if parts == 0 {
             return 0;
         }
-        let nanos = parts.div_ceil(u128::from(self.parts_per_nano));
-        u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(self.behind)
+        let nanos = match u64::try_from(parts) {
+            Ok(parts) => parts.div_ceil(self.parts_per_nano),
+            Err(_) => {
+                let nanos = parts.div_ceil(u128::from(self.parts_per_nano));
+                u64::try_from(nanos).unwrap_or(u64::MAX)
+            }
+        };
+        nanos.saturating_add(self.behind)
     }
 }
 

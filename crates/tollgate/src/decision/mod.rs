@@ -184,6 +184,7 @@ impl Decision {
     }
 
     /// How long to wait before going ahead: a leaky queue's turn, zero for every other algorithm.
+    #[inline]
     pub fn delay(&self) -> Duration {
         Duration::from_nanos(if self.is_allowed() { self.figures.delay() } else { 0 })
     }

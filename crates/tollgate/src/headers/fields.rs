@@ -1,15 +1,19 @@
 //! The text of the fields, in one small buffer.
 
 use std::fmt;
-use std::ops::Range;
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 pub(super) const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// The largest integer of a structured field.
-const MOST: u64 = 999_999_999_999_999;
+pub(super) const MOST: u64 = 999_999_999_999_999;
 
-/// The bytes that are asked for at first: two rules with names of some length.
+/// Values up to this long together need no allocation: those of one rule, mostly.
+const INLINE: usize = 96;
+
+/// The bytes that are asked for where values are longer: two rules with names of some length.
 const ROOM: usize = 192;
 
 /// The most fields an answer has: those of draft 6, and Retry-After.
@@ -64,7 +68,7 @@ impl Field {
 /// Header fields, each a name in lower case and a value of printable ASCII.
 #[derive(Clone)]
 pub struct HeaderFields {
-    text: Vec<u8>,
+    text: SmallVec<[u8; INLINE]>,
     /// Each field, and where its value ends; the first begins at zero.
     ends: [(Field, u16); FIELDS],
     count: u8,
@@ -74,7 +78,7 @@ impl HeaderFields {
     /// None.
     pub fn new() -> HeaderFields {
         let ends = [(Field::RetryAfter, 0); FIELDS];
-        HeaderFields { text: Vec::new(), ends, count: 0 }
+        HeaderFields { text: SmallVec::new(), ends, count: 0 }
     }
 
     /// Whether there is none.
@@ -82,29 +86,28 @@ impl HeaderFields {
         self.count == 0
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
     /// Each field's name and value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let text = |value| std::str::from_utf8(value).unwrap_or_default();
+        self.iter_bytes().map(move |(name, value)| (name, text(value)))
+    }
+
+    /// Each field's name and the bytes of its value, for those who read them as bytes.
+    pub fn iter_bytes(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
         let mut begin = 0;
-        self.ends[..usize::from(self.count)].iter().map(move |(field, end)| {
+        self.ends[..self.len()].iter().map(move |(field, end)| {
             let value = &self.text[begin..usize::from(*end)];
             begin = usize::from(*end);
-            (field.name(), std::str::from_utf8(value).unwrap_or_default())
+            (field.name(), value)
         })
     }
 
-    /// All values in one text, and where in it each field's is: for those who can share it.
-    pub fn into_text(self) -> (Vec<u8>, impl Iterator<Item = (&'static str, Range<usize>)>) {
-        let mut begin = 0;
-        let ends = self.ends.into_iter().take(usize::from(self.count));
-        let values = ends.map(move |(field, end)| {
-            let value = begin..usize::from(end);
-            begin = value.end;
-            (field.name(), value)
-        });
-        (self.text, values)
-    }
-
-    /// Makes room for what most answers tell.
+    /// Makes room for what answers with names and several parameters tell.
     pub(super) fn reserve(&mut self) {
         self.text.reserve(ROOM);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Dialect;
 use super::fields::{Field, HeaderFields, NANOS_PER_SEC, seconds};
 use crate::bounds::MAX_TOLD_RULES;
 use crate::decision::Decision;
@@ -15,7 +16,7 @@ pub(super) struct Line<'a> {
     limit: u64,
     remaining: u64,
     pub(super) next_after: Duration,
-    /// Nothing where a key is only blocked.
+    /// Nothing where a key is only blocked, or the dialect does not tell it.
     policy: Option<Policy>,
 }
 
@@ -27,30 +28,42 @@ pub(super) struct Policy {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of_rule(figures: &RuleFigures<'a>) -> Line<'a> {
-        let policy = figures.numbers().map(Policy::of);
+    pub(super) fn of_rule(figures: &RuleFigures<'a>, dialect: Dialect) -> Line<'a> {
+        let numbers = figures.numbers();
         Line {
             name: figures.rule(),
             // A rule without a limit is told of where its key is blocked.
-            limit: if policy.is_some() { figures.limit() } else { 0 },
+            limit: if numbers.is_some() { figures.limit() } else { 0 },
             remaining: figures.remaining(),
             next_after: figures.next_after(),
-            policy,
+            policy: numbers.and_then(|limit| Policy::told(dialect, limit)),
         }
     }
 
-    pub(super) fn of_decision(name: &'a str, limit: &Limit, decision: &Decision) -> Line<'a> {
+    pub(super) fn of_decision(
+        (name, limit): (&'a str, &Limit),
+        decision: &Decision,
+        dialect: Dialect,
+    ) -> Line<'a> {
         Line {
             name,
             limit: decision.limit(),
             remaining: decision.remaining(),
             next_after: decision.next_after(),
-            policy: Some(Policy::of(limit)),
+            policy: Policy::told(dialect, limit),
         }
     }
 }
 
 impl Policy {
+    /// The policy, where the dialect tells it: working it out is not for nothing.
+    fn told(dialect: Dialect, limit: &Limit) -> Option<Policy> {
+        match dialect {
+            Dialect::Draft11 | Dialect::Draft07 | Dialect::Draft06 => Some(Policy::of(limit)),
+            Dialect::XEpoch | Dialect::XDelta | Dialect::Off => None,
+        }
+    }
+
     /// What a new key admits, and how long time takes to bring that back; where that is less than
     /// a second, what a second brings. So `r` is never above `q`, and `q` in `w` never above the
     /// true rate.
@@ -70,6 +83,9 @@ impl Policy {
 /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=42;t=17`, of each.
 pub(super) fn draft_11(fields: &mut HeaderFields, lines: &[Line<'_>]) {
     let lines = &lines[..lines.len().min(MAX_TOLD_RULES)];
+    if lines.len() > 1 {
+        fields.reserve();
+    }
     let policies = lines.iter().filter_map(|line| Some((line.name, line.policy?)));
     for (position, (name, Policy { quota, window })) in policies.enumerate() {
         fields.text(if position > 0 { ", " } else { "" });

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::hash::Hasher;
+use std::net::IpAddr;
 
 use siphasher::sip::SipHasher13 as Sip;
 use siphasher::sip128::{Hasher128, SipHasher13 as Sip128};
@@ -66,9 +67,21 @@ impl Fingerprints {
 
     #[inline]
     pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Fingerprint {
-        match key.as_single() {
-            Some(bytes) => self.single.of(bytes),
+        if let Some(bytes) = key.as_single() {
+            return self.single.of(bytes);
+        }
+        match key.as_ip() {
+            Some(ip) => self.of_ip(ip),
             None => self.of_parts(key),
+        }
+    }
+
+    /// What [`of_parts`](Self::of_parts) gives for a key of one address.
+    #[inline]
+    fn of_ip(&self, ip: IpAddr) -> Fingerprint {
+        match ip {
+            IpAddr::V4(ip) => self.composite.of(&name::written_ip::<4, 5>(ip.octets())),
+            IpAddr::V6(ip) => self.composite.of(&name::written_ip::<16, 17>(ip.octets())),
         }
     }
 
@@ -150,4 +163,19 @@ impl Hash {
 fn finish(hasher: &Sip128) -> Fingerprint {
     let hash = hasher.finish128();
     Fingerprint::new(hash.h1, hash.h2)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_has_the_fingerprint_of_its_parts(seed: [u8; 16], ip: IpAddr) {
+            let fingerprints = Fingerprints::new(&seed, "limiter");
+            prop_assert_eq!(fingerprints.of(&ip), fingerprints.of_parts(&ip));
+            prop_assert_eq!(fingerprints.of(&ip), fingerprints.of(&super::super::KeyName::new(&ip)));
+        }
+    }
 }

@@ -55,6 +55,13 @@ pub trait Key {
     fn as_single(&self) -> Option<&[u8]> {
         None
     }
+
+    /// The address of a key that is nothing but one, which is hashed without being walked.
+    #[doc(hidden)]
+    #[inline]
+    fn as_ip(&self) -> Option<IpAddr> {
+        None
+    }
 }
 
 /// A key of whatever type, for its name alone.
@@ -131,10 +138,25 @@ part_keys! {
     i64 => |key| Part::Number(key.into());
     isize => |key| Part::Number(key as i128);
     i128 => |key| Part::Number(key);
-    IpAddr => |key| Part::Ip(key);
-    Ipv4Addr => |key| Part::Ip(key.into());
-    Ipv6Addr => |key| Part::Ip(key.into());
 }
+
+macro_rules! address_keys {
+    ($($type:ty)*) => {$(
+        impl Key for $type {
+            #[inline]
+            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+                part(Part::Ip((*self).into()));
+            }
+
+            #[inline]
+            fn as_ip(&self) -> Option<IpAddr> {
+                Some((*self).into())
+            }
+        }
+    )*};
+}
+
+address_keys! { IpAddr Ipv4Addr Ipv6Addr }
 
 impl Key for u128 {
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
@@ -151,6 +173,11 @@ impl<K: Key + ?Sized> Key for &K {
     #[inline]
     fn as_single(&self) -> Option<&[u8]> {
         (**self).as_single()
+    }
+
+    #[inline]
+    fn as_ip(&self) -> Option<IpAddr> {
+        (**self).as_ip()
     }
 }
 

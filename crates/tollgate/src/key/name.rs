@@ -79,6 +79,16 @@ pub(crate) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
     }
 }
 
+/// The octets of an address as [`write_part`] writes them: `W` is one more than they are.
+#[inline]
+pub(super) fn written_ip<const N: usize, const W: usize>(octets: [u8; N]) -> [u8; W] {
+    let mut written = [0; W];
+    // A length below 32 and the kind fit one byte.
+    written[0] = (N << 2 | IP).to_le_bytes()[0];
+    written[1..].copy_from_slice(&octets);
+    written
+}
+
 fn framed(kind: usize, bytes: &[u8], piece: &mut impl FnMut(&[u8])) {
     let mut header = bytes.len() << 2 | kind;
     while header > 0x7f {

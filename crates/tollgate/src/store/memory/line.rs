@@ -93,6 +93,7 @@ impl Lines {
         let hint = &self.hints[shard];
         let slot = home(id, hint.homes.load(Ordering::Relaxed)) * size_of::<Slot>();
         let address = hint.table.load(Ordering::Relaxed).wrapping_add(slot);
+        prefetch(self.address(shard));
         prefetch(address);
         prefetch(address.wrapping_add(CACHE_LINE));
     }
