@@ -45,6 +45,8 @@ pub(crate) struct Claim {
     pub(crate) key: Vec<u8>,
     ticket: [u8; 8],
     cost: u64,
+    /// Whether more than was reserved has been charged already, and the record is gone with that.
+    raised: bool,
 }
 
 impl Reserved {
@@ -104,6 +106,19 @@ impl RedisReservation {
         self.claim.as_ref().map_or(0, |claim| claim.cost)
     }
 
+    /// Charges `units` in all where that is more than was reserved, into debt if they are not there:
+    /// for what turns out to be more while it goes on, such as a long answer. What was charged so
+    /// is not given back.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn raise(&mut self, units: u64) -> Result<(), StoreError> {
+        match &mut self.claim {
+            Some(claim) if units > claim.cost => claim.raise(units).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps what was reserved: the estimate was right.
     ///
     /// # Errors
@@ -139,7 +154,8 @@ impl Claim {
     pub(crate) fn new(store: &RedisStore, asked: &Asked<'_>) -> Claim {
         let ticket = store.next_ticket().to_be_bytes();
         let (key, cost) = (asked.key.clone(), asked.cost);
-        Claim { store: store.clone(), limiter: asked.limiter.clone(), key, ticket, cost }
+        let (store, limiter) = (store.clone(), asked.limiter.clone());
+        Claim { store, limiter, key, ticket, cost, raised: false }
     }
 
     /// What the script writes down of it.
@@ -153,7 +169,16 @@ impl Claim {
         self.settle(0).await
     }
 
+    async fn raise(&mut self, units: u64) -> Result<(), StoreError> {
+        self.settle(units).await?;
+        (self.cost, self.raised) = (units, true);
+        Ok(())
+    }
+
     async fn settle(&self, actual: u64) -> Result<(), StoreError> {
+        if self.raised && actual <= self.cost {
+            return Ok(());
+        }
         let _forgets = self.store.denials().forget_at_last(&self.key);
         self.settle_quietly(actual).await
     }
@@ -176,7 +201,9 @@ impl Claim {
         let back = self.cost.saturating_sub(actual);
         let amount = if back > 0 { inner.terms.amount(back).0 } else { Vec::new() };
         let what = || {
-            let (more, anew) = (spec(actual.saturating_sub(self.cost)), spec(actual));
+            let more = spec(actual.saturating_sub(self.cost));
+            // The record of one that was raised is gone, and what it came to is charged.
+            let anew = if self.raised { more.clone() } else { spec(actual) };
             vec![b"end".to_vec(), self.ticket.to_vec(), amount.clone(), more, anew]
         };
         store.change_quietly(inner, &self.key, what).await.map(drop)
