@@ -126,6 +126,14 @@ impl Source {
         Source(Kind::Async(Arc::new(move |head| Box::pin(read(head)))))
     }
 
+    /// The client's address, where that is the source.
+    pub(crate) fn as_client_ip(&self) -> Option<&ClientIp> {
+        match &self.0 {
+            Kind::ClientIp(client_ip) => Some(client_ip),
+            _ => None,
+        }
+    }
+
     /// Whether it has to be waited for.
     pub(crate) fn is_async(&self) -> bool {
         matches!(self.0, Kind::Async(_))
@@ -142,7 +150,10 @@ impl Source {
     /// Its value, where it need not be waited for.
     pub(crate) fn read<'r>(&self, head: &Head<'r>) -> Option<Value<'r>> {
         match &self.0 {
-            Kind::ClientIp(client_ip) => client_ip.of_head(*head).map(Value::ip),
+            Kind::ClientIp(client_ip) => {
+                let address = client_ip.of_request(head.extensions(), head.headers());
+                address.map(Value::Ip)
+            }
             Kind::Method => Some(Value::Borrowed(head.method().as_str())),
             Kind::Path => Some(Value::Borrowed(head.path())),
             #[cfg(feature = "axum")]

@@ -22,18 +22,21 @@ pin_project! {
 pin_project! {
     #[project = KindProject]
     enum Kind<B> {
-        Served { #[pin] body: B, meter: Option<Meter> },
-        Own { bytes: Option<Bytes> },
+        Served { #[pin] body: B, meter: Option<Box<Meter>> },
+        Own { bytes: Option<Box<Bytes>> },
     }
 }
 
 impl<B> GateBody<B> {
-    pub(crate) fn served(body: B, meter: Option<Meter>) -> GateBody<B> {
+    #[inline]
+    pub(crate) fn served(body: B, meter: Option<Box<Meter>>) -> GateBody<B> {
         GateBody { kind: Kind::Served { body, meter } }
     }
 
     pub(crate) fn own(bytes: Bytes) -> GateBody<B> {
-        GateBody { kind: Kind::Own { bytes: Some(bytes).filter(|bytes| !bytes.is_empty()) } }
+        // Boxed, so that bodies that are passed through are no larger for it.
+        let bytes = (!bytes.is_empty()).then(|| Box::new(bytes));
+        GateBody { kind: Kind::Own { bytes } }
     }
 }
 
@@ -46,7 +49,9 @@ impl<B: Body<Data = Bytes>> Body for GateBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProject::Own { bytes } => Poll::Ready(bytes.take().map(|own| Ok(Frame::data(own)))),
+            KindProject::Own { bytes } => {
+                Poll::Ready(bytes.take().map(|own| Ok(Frame::data(*own))))
+            }
             KindProject::Served { body, meter } => {
                 let frame = ready!(body.poll_frame(context));
                 if let Some(open) = meter {
@@ -76,7 +81,7 @@ impl<B: Body<Data = Bytes>> Body for GateBody<B> {
         match &self.kind {
             Kind::Served { body, .. } => body.size_hint(),
             Kind::Own { bytes } => {
-                let length = bytes.as_ref().map_or(0, Bytes::len);
+                let length = bytes.as_ref().map_or(0, |own| own.len());
                 SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
             }
         }

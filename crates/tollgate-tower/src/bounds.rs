@@ -15,6 +15,11 @@ pub(crate) const MAX_ENTRY: usize = 512;
 /// does, when the answer is sent or the client is gone, however long that takes.
 pub(crate) const HOLD: Duration = Duration::from_secs(36_525 * 24 * 60 * 60);
 
+/// The same where a store holds it for a fleet, and must get over a node that is lost: longer than
+/// most answers take. What takes longer is charged anew when it ends.
+#[cfg(feature = "redis")]
+pub(crate) const REMOTE_HOLD: Duration = Duration::from_secs(5 * 60);
+
 /// How many may wait for a key unless the caller says otherwise.
 pub(crate) const DEFAULT_QUEUE: usize = 1024;
 

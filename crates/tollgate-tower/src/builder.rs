@@ -12,8 +12,9 @@ use crate::attribute::{Attribute, IfMissing, Source};
 use crate::bounds::DEFAULT_QUEUE;
 use crate::client_ip::ClientIp;
 use crate::cost::RequestCost;
-use crate::door::{Behind, Door};
+use crate::door::{Behind, Door, Local};
 use crate::error::LayerError;
+use crate::express::Express;
 use crate::head::Head;
 use crate::layer::GateLayer;
 use crate::refuse::Refusal;
@@ -47,6 +48,7 @@ impl GateLayerBuilder {
                 stacked: false,
                 shadow: false,
                 extension: true,
+                express: None,
             },
             everybody: false,
             may_lack: Vec::new(),
@@ -202,7 +204,7 @@ impl GateLayerBuilder {
     ///
     /// # Errors
     /// Where something would never apply, or cannot be.
-    pub fn build(self) -> Result<GateLayer, LayerError> {
+    pub fn build(mut self) -> Result<GateLayer, LayerError> {
         let settings = &self.settings;
         let mut names: Vec<&str> = settings.attributes.iter().map(|of| &*of.name).collect();
         names.sort_unstable();
@@ -211,28 +213,29 @@ impl GateLayerBuilder {
         }
         settings.cost.check()?;
         match &settings.door.0 {
-            Behind::Gate(gate) => {
-                let lacks = self.may_lack.iter().map(String::as_str);
-                asked(&gate.policy(), &names.into_iter().chain(lacks).collect::<Vec<_>>())?;
-            }
-            Behind::Limiter(_) if names.is_empty() && !self.everybody => {
+            Behind::Local(Local::Gate(gate)) => asked(&gate.policy(), &names, &self.may_lack)?,
+            #[cfg(feature = "redis")]
+            Behind::Redis(gate) => asked(&gate.policy(), &names, &self.may_lack)?,
+            Behind::Local(Local::Limiter(_)) if names.is_empty() && !self.everybody => {
                 return Err(LayerError::NoKey);
             }
-            Behind::Limiter(_) => {
+            Behind::Local(Local::Limiter(_)) => {
                 let holds = settings.settle.is_some() || settings.stacked;
                 if settings.wait.is_some() && holds {
                     return Err(LayerError::WaitsAndSettles);
                 }
             }
         }
+        self.settings.express = Express::of(&self.settings);
         Ok(GateLayer::new(self.settings))
     }
 }
 
 /// Whether every attribute that a policy asks for is given: a rule that asks for another would
 /// silently never apply.
-fn asked(policy: &Policy, given: &[&str]) -> Result<(), LayerError> {
-    let known = |attribute: &&String| given.contains(&attribute.as_str());
+fn asked(policy: &Policy, given: &[&str], may_lack: &[String]) -> Result<(), LayerError> {
+    let known =
+        |attribute: &&String| given.contains(&attribute.as_str()) || may_lack.contains(attribute);
     let rules = policy.rules.iter().map(|rule| {
         let keys = rule.key.iter().filter(|part| part.default.is_none());
         let matches = rule.matches.iter().map(|(attribute, _)| attribute);

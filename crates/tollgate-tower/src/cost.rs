@@ -82,6 +82,15 @@ impl RequestCost {
         }
     }
 
+    /// How many units every request takes, where all take the same of a limiter.
+    pub(crate) fn fixed(&self) -> Option<u64> {
+        match self.0 {
+            Kind::Unsaid => Some(1),
+            Kind::Units(units) => Some(units),
+            _ => None,
+        }
+    }
+
     /// How many units the request says it takes, if anything says so.
     pub(crate) fn of(&self, head: &Head<'_>) -> Result<Option<u64>, Why> {
         match &self.0 {

@@ -1,46 +1,71 @@
 //! What decides: a gate or a limiter behind one face.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use tollgate::{
     Decision, Gate, HeaderFields, HeaderStyle, Hold, Key, Limiter, Outcome, Part, Reason, Request,
     RequestError, Reservation, Ruling,
 };
 
+#[cfg(feature = "redis")]
+use tollgate_redis::RedisGate;
+
 use crate::answer::Answer;
 use crate::attribute::Attribute;
 use crate::bounds::HOLD;
 use crate::refuse::Why;
+#[cfg(feature = "redis")]
+use crate::remote::RemoteHold;
 use crate::settle::Bill;
 use crate::value::Value;
 
-/// What decides for a layer: a [`Gate`] or a [`Limiter`]. Both become one by `into()`.
+/// What decides for a layer: a [`Gate`] or a [`Limiter`], or with the feature `redis` a `RedisGate`.
+/// Each becomes one by `into()`.
 #[derive(Clone)]
 pub struct Door(pub(crate) Behind);
 
 #[derive(Clone)]
 pub(crate) enum Behind {
+    Local(Local),
+    /// Its answer is waited for.
+    #[cfg(feature = "redis")]
+    Redis(RedisGate),
+}
+
+/// What decides at once.
+#[derive(Clone)]
+pub(crate) enum Local {
     Gate(Gate),
     Limiter(Limiter),
 }
 
 impl From<Gate> for Door {
     fn from(gate: Gate) -> Door {
-        Door(Behind::Gate(gate))
+        Door(Behind::Local(Local::Gate(gate)))
     }
 }
 
 impl From<Limiter> for Door {
     fn from(limiter: Limiter) -> Door {
-        Door(Behind::Limiter(limiter))
+        Door(Behind::Local(Local::Limiter(limiter)))
+    }
+}
+
+#[cfg(feature = "redis")]
+impl From<RedisGate> for Door {
+    fn from(gate: RedisGate) -> Door {
+        Door(Behind::Redis(gate))
     }
 }
 
 impl fmt::Debug for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Behind::Gate(gate) => gate.fmt(f),
-            Behind::Limiter(limiter) => limiter.fmt(f),
+            Behind::Local(Local::Gate(gate)) => gate.fmt(f),
+            Behind::Local(Local::Limiter(limiter)) => limiter.fmt(f),
+            #[cfg(feature = "redis")]
+            Behind::Redis(gate) => gate.fmt(f),
         }
     }
 }
@@ -54,7 +79,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn request(&self) -> Request<'a> {
+    pub(crate) fn request(&self) -> Request<'a> {
         let mut request = Request::new();
         for (attribute, value) in self.attributes.iter().zip(self.values) {
             if let Some(value) = value {
@@ -77,8 +102,8 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The key of a limiter: every value, an empty one where there is none. The same key as a slice of
-/// the texts.
+/// The key of a limiter: every value, an empty one where there is none. The same key as a tuple of
+/// the texts and addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct ValuesKey<'a>(&'a [Option<Value<'a>>]);
 
@@ -86,14 +111,23 @@ impl Key for ValuesKey<'_> {
     #[inline]
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
         for value in self.0 {
-            part(Part::Bytes(value.as_ref().map_or(&[], Value::as_bytes)));
+            part(value.as_ref().map_or(Part::Bytes(&[]), Value::part));
         }
     }
 
     #[inline]
     fn as_single(&self) -> Option<&[u8]> {
         match self.0 {
-            [Some(only)] => Some(only.as_bytes()),
+            [Some(Value::Ip(_))] => None,
+            [Some(only)] => Some(only.as_str().as_bytes()),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn as_ip(&self) -> Option<IpAddr> {
+        match self.0 {
+            [Some(Value::Ip(only))] => Some(*only),
             _ => None,
         }
     }
@@ -107,13 +141,13 @@ pub(crate) enum Decided {
     Decision(Decision),
 }
 
-impl Door {
+impl Local {
     /// Decides, and takes what the request costs if it is allowed.
     #[inline(always)]
     pub(crate) fn check(&self, asked: &Asked<'_>) -> Decided {
-        match &self.0 {
-            Behind::Gate(gate) => Decided::Ruling(gate.check(&asked.request())),
-            Behind::Limiter(limiter) => {
+        match self {
+            Local::Gate(gate) => Decided::Ruling(gate.check(&asked.request())),
+            Local::Limiter(limiter) => {
                 Decided::Decision(limiter.check_n(asked.key(), asked.units()))
             }
         }
@@ -121,46 +155,65 @@ impl Door {
 
     /// Decides, and takes nothing.
     pub(crate) fn peek(&self, asked: &Asked<'_>) -> Decided {
-        match &self.0 {
-            Behind::Gate(gate) => Decided::Ruling(gate.peek(&asked.request())),
-            Behind::Limiter(limiter) => {
+        match self {
+            Local::Gate(gate) => Decided::Ruling(gate.peek(&asked.request())),
+            Local::Limiter(limiter) => {
                 Decided::Decision(limiter.peek_n(asked.key(), asked.units()))
             }
         }
     }
 
     /// Decides, and holds what the request costs if it is allowed.
-    #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
-    pub(crate) fn reserve(&self, asked: &Asked<'_>) -> Result<Held, Decided> {
+    pub(crate) fn reserve(&self, asked: &Asked<'_>) -> (Decided, Option<Held>) {
+        match self {
+            Local::Gate(gate) => match gate.reserve_for(&asked.request(), HOLD) {
+                Ok(hold) => (Decided::Ruling(hold.ruling().clone()), Some(Held::Hold(hold))),
+                Err(ruling) => (Decided::Ruling(ruling), None),
+            },
+            Local::Limiter(limiter) => {
+                match limiter.reserve_for(asked.key(), asked.units(), HOLD) {
+                    Ok(held) => {
+                        (Decided::Decision(*held.decision()), Some(Held::Reservation(held)))
+                    }
+                    Err(decision) => (Decided::Decision(decision), None),
+                }
+            }
+        }
+    }
+}
+
+impl Door {
+    /// What the values of attributes are matched and counted as: a limiter counts an address as what
+    /// it is, a policy matches texts.
+    pub(crate) fn reads<'r>(&self, value: Value<'r>) -> Value<'r> {
         match &self.0 {
-            Behind::Gate(gate) => {
-                let hold = gate.reserve_for(&asked.request(), HOLD);
-                hold.map(Held::Hold).map_err(Decided::Ruling)
-            }
-            Behind::Limiter(limiter) => {
-                let held = limiter.reserve_for(asked.key(), asked.units(), HOLD);
-                held.map(Held::Reservation).map_err(Decided::Decision)
-            }
+            Behind::Local(Local::Limiter(_)) => value,
+            _ => value.into_text(),
         }
     }
 
     /// The answer as handlers see it.
     pub(crate) fn answer(&self, decided: Decided) -> Answer {
         match &self.0 {
-            Behind::Gate(_) => Answer::new(decided, None),
-            Behind::Limiter(limiter) => Answer::new(decided, Some(limiter.clone())),
+            Behind::Local(Local::Limiter(limiter)) => Answer::new(decided, Some(limiter.clone())),
+            _ => Answer::new(decided, None),
         }
     }
 
     /// What the client is told of it.
     pub(crate) fn fields(&self, style: HeaderStyle, decided: &Decided) -> HeaderFields {
         match (&self.0, decided) {
-            (Behind::Gate(gate), Decided::Ruling(ruling)) => {
+            (Behind::Local(Local::Gate(gate)), Decided::Ruling(ruling)) => {
                 style.of_ruling(ruling, gate.store().clock())
             }
-            (Behind::Limiter(limiter), Decided::Decision(decision)) => {
+            (Behind::Local(Local::Limiter(limiter)), Decided::Decision(decision)) => {
                 let named = (limiter.name(), limiter.limit());
                 style.of_decision(named, decision, limiter.store().clock())
+            }
+            // Waits are the store's; the moment that one dialect tells is this machine's.
+            #[cfg(feature = "redis")]
+            (Behind::Redis(_), Decided::Ruling(ruling)) => {
+                style.of_ruling(ruling, &tollgate::Clock::system())
             }
             // A door decides in its own kind.
             _ => HeaderFields::new(),
@@ -213,21 +266,17 @@ impl Decided {
 pub(crate) enum Held {
     Hold(Hold),
     Reservation(Reservation),
+    #[cfg(feature = "redis")]
+    Remote(RemoteHold),
 }
 
 impl Held {
-    /// The decision that took them.
-    pub(crate) fn decided(&self) -> Decided {
-        match self {
-            Held::Hold(hold) => Decided::Ruling(hold.ruling().clone()),
-            Held::Reservation(reservation) => Decided::Decision(*reservation.decision()),
-        }
-    }
-
     pub(crate) fn raise(&mut self, units: u64) {
         match self {
             Held::Hold(hold) => hold.raise(units),
             Held::Reservation(reservation) => reservation.raise(units),
+            #[cfg(feature = "redis")]
+            Held::Remote(hold) => hold.raise(units),
         }
     }
 
@@ -239,6 +288,8 @@ impl Held {
             (Held::Reservation(reservation), Bill::Estimate) => reservation.commit(),
             (Held::Reservation(reservation), Bill::Nothing) => reservation.cancel(),
             (Held::Reservation(reservation), Bill::Units(units)) => reservation.settle(units),
+            #[cfg(feature = "redis")]
+            (Held::Remote(hold), bill) => hold.settle(bill),
         }
     }
 }

@@ -10,11 +10,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tollgate::HeaderFields;
 use tower_service::Service;
 
 use crate::body::GateBody;
-use crate::fields;
+use crate::fields::Told;
 use crate::head::Head;
 use crate::refuse::{self, Refused};
 use crate::service::admit;
@@ -44,7 +43,7 @@ pin_project! {
         Served {
             #[pin]
             future: S::Future,
-            fields: HeaderFields,
+            told: Told,
             tab: Option<Box<Tab>>,
         },
         Refused { response: Option<Response<Bytes>> },
@@ -66,7 +65,13 @@ where
 {
     #[inline]
     pub(crate) fn passing(future: S::Future, pass: Pass) -> GateFuture<S, B> {
-        GateFuture { state: State::Served { future, fields: pass.fields, tab: pass.tab } }
+        GateFuture { state: State::Served { future, told: pass.told, tab: pass.tab } }
+    }
+
+    /// [`passing`](Self::passing), with nothing held.
+    #[inline]
+    pub(crate) fn served(future: S::Future, told: Told) -> GateFuture<S, B> {
+        GateFuture { state: State::Served { future, told, tab: None } }
     }
 
     pub(crate) fn refused(response: Response<Bytes>) -> GateFuture<S, B> {
@@ -96,9 +101,9 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProject::Served { future, fields, tab } => {
+                StateProject::Served { future, told, tab } => {
                     let answer = ready!(future.poll(context));
-                    return Poll::Ready(served(answer, std::mem::take(fields), tab.take()));
+                    return Poll::Ready(served(answer, std::mem::take(told), tab.take()));
                 }
                 StateProject::Refused { response } => {
                     // A future that is done and polled again never is: as all do, it stays pending.
@@ -131,10 +136,10 @@ where
 /// The service's answer, with what the client is told, and settled.
 fn served<R, E>(
     answer: Result<Response<R>, E>,
-    fields: HeaderFields,
+    told: Told,
     tab: Option<Box<Tab>>,
 ) -> Result<Response<GateBody<R>>, E> {
-    let response = match answer {
+    let mut response = match answer {
         Ok(response) => response,
         Err(error) => {
             if let Some(tab) = tab {
@@ -143,16 +148,15 @@ fn served<R, E>(
             return Err(error);
         }
     };
-    if tab.is_none() && fields.is_empty() {
+    if tab.is_none() && told.is_nothing() {
         return Ok(response.map(|body| GateBody::served(body, None)));
     }
-    let (mut parts, body) = response.into_parts();
-    let meter = tab.and_then(|tab| tab.answered(&parts));
+    let meter = tab.and_then(|tab| tab.answered(&response));
     // Of a request that a layer beneath has refused, that layer tells.
-    if parts.extensions.get::<Refused>().is_none() {
-        fields::add(&mut parts.headers, fields);
+    if response.extensions().get::<Refused>().is_none() {
+        told.add(response.headers_mut());
     }
-    Ok(Response::from_parts(parts, GateBody::served(body, meter)))
+    Ok(response.map(|body| GateBody::served(body, meter)))
 }
 
 impl<S, B> fmt::Debug for GateFuture<S, B>

@@ -27,7 +27,8 @@ pub struct GateLayer {
 }
 
 impl GateLayer {
-    /// A layer to be built over a [`Gate`](tollgate::Gate) or a [`Limiter`](tollgate::Limiter).
+    /// A layer to be built over a [`Gate`](tollgate::Gate), a [`Limiter`](tollgate::Limiter) or a
+    /// `RedisGate`.
     pub fn builder(door: impl Into<Door>) -> GateLayerBuilder {
         GateLayerBuilder::new(door.into())
     }

@@ -15,7 +15,8 @@
 //! # }
 //! ```
 //!
-//! - A [`GateLayer`] is one type over a [`Gate`](tollgate::Gate) or a [`Limiter`](tollgate::Limiter).
+//! - A [`GateLayer`] is one type over a [`Gate`](tollgate::Gate), a [`Limiter`](tollgate::Limiter) or,
+//!   with the feature `redis`, a `RedisGate`, whose limits a whole fleet shares.
 //! - A [`Source`] says where an attribute of a request comes from, and [`IfMissing`] what happens
 //!   where it is not there.
 //! - [`ClientIp`] is the client's address behind proxies that are trusted, and no others.
@@ -31,11 +32,14 @@ mod client_ip;
 mod cost;
 mod door;
 mod error;
+mod express;
 mod fields;
 mod future;
 mod head;
 mod layer;
 mod refuse;
+#[cfg(feature = "redis")]
+mod remote;
 mod service;
 mod settings;
 mod settle;

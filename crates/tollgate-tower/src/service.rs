@@ -6,9 +6,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use tollgate::Decision;
 use tower_service::Service;
 
 use crate::body::GateBody;
+use crate::door::Decided;
 use crate::future::GateFuture;
 use crate::head::Head;
 use crate::refuse::{self, Refusal};
@@ -50,17 +52,26 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> GateFuture<S, B> {
+        if let Some(express) = &self.settings.express
+            && let Some(decision) = express.check(&request)
+        {
+            if decision.is_allowed() && decision.delay().is_zero() {
+                let told = express.told(&decision);
+                return GateFuture::served(self.inner.call(request), told);
+            }
+            return self.conclude(request, decision);
+        }
         let head = Head::of(&request);
         if self.settings.skips(&head) {
             return GateFuture::passing(self.inner.call(request), Pass::free());
         }
-        if self.settings.waits() {
+        let Some(local) = self.settings.at_once() else {
             return match wait::begin(&self.settings, &head) {
                 Ok(wait) => self.wait(request, wait),
                 Err(refusal) => self.refuse(&request, &refusal),
             };
-        }
-        match self.settings.decide(&head) {
+        };
+        match self.settings.decide(local, &head) {
             Ok(mut pass) if pass.delay.is_zero() => {
                 admit(&mut request, &mut pass);
                 GateFuture::passing(self.inner.call(request), pass)
@@ -72,6 +83,18 @@ where
 }
 
 impl<S> GateService<S> {
+    /// What follows from a limiter's decision where the request does not go ahead at once.
+    #[cold]
+    fn conclude<B: Body>(&mut self, request: Request<B>, decision: Decision) -> GateFuture<S, B>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        match self.settings.conclude(Decided::Decision(decision), None) {
+            Ok(pass) => self.wait(request, wait::turn(pass)),
+            Err(refusal) => self.refuse(&request, &refusal),
+        }
+    }
+
     fn refuse<B: Body>(&self, request: &Request<B>, refusal: &Refusal) -> GateFuture<S, B>
     where
         S: Service<Request<B>>,

@@ -7,12 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use smallvec::SmallVec;
-use tollgate::{HeaderFields, HeaderStyle};
+use tollgate::HeaderStyle;
 
 use crate::answer::Answer;
 use crate::attribute::{Attribute, IfMissing};
 use crate::cost::RequestCost;
-use crate::door::{Asked, Decided, Door, Held};
+use crate::door::{Asked, Behind, Decided, Door, Held, Local};
+use crate::express::Express;
+use crate::fields::Told;
 use crate::head::Head;
 use crate::refuse::{Refusal, Why};
 use crate::settle::{Bill, By, Settle, Usage};
@@ -43,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) stacked: bool,
     pub(crate) shadow: bool,
     pub(crate) extension: bool,
+    /// Found out when the layer is built.
+    pub(crate) express: Option<Express>,
 }
 
 /// In which protocol a refusal is told.
@@ -61,7 +65,7 @@ pub(crate) struct Patience {
 
 /// A request that goes ahead: what is told of it, and what is held for it.
 pub(crate) struct Pass {
-    pub(crate) fields: HeaderFields,
+    pub(crate) told: Told,
     pub(crate) tab: Option<Box<Tab>>,
     pub(crate) answer: Option<Answer>,
     pub(crate) usage: Option<Usage>,
@@ -72,13 +76,7 @@ pub(crate) struct Pass {
 impl Pass {
     /// Nothing is told, and nothing is held.
     pub(crate) fn free() -> Pass {
-        Pass {
-            fields: HeaderFields::new(),
-            tab: None,
-            answer: None,
-            usage: None,
-            delay: Duration::ZERO,
-        }
+        Pass { told: Told::Nothing, tab: None, answer: None, usage: None, delay: Duration::ZERO }
     }
 }
 
@@ -87,15 +85,19 @@ impl Settings {
         self.skips.iter().any(|skip| skip(head))
     }
 
-    /// Whether every request has to be waited for before it is decided.
+    /// What decides at once, where no request has to be waited for before it is decided.
     #[inline]
-    pub(crate) fn waits(&self) -> bool {
-        self.attributes.iter().any(|attribute| attribute.source.is_async())
-            || (self.wait.is_some() && !self.shadow)
+    pub(crate) fn at_once(&self) -> Option<&Local> {
+        let waits = self.attributes.iter().any(|attribute| attribute.source.is_async())
+            || (self.wait.is_some() && !self.shadow);
+        match &self.door.0 {
+            Behind::Local(local) if !waits => Some(local),
+            _ => None,
+        }
     }
 
     /// Whether units are held until there is an answer.
-    fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.settle.is_some() || self.stacked || self.wait.is_some()
     }
 
@@ -103,10 +105,11 @@ impl Settings {
     pub(crate) fn values<'r>(&self, head: &Head<'r>) -> Result<Values<'r>, Box<Refusal>> {
         let mut values = Values::new();
         for attribute in &self.attributes {
-            values.push(match attribute.source.read(head) {
+            let value = match attribute.source.read(head) {
                 None if !attribute.source.is_async() => self.missing(attribute)?,
                 value => value,
-            });
+            };
+            values.push(value.map(|value| self.door.reads(value)));
         }
         Ok(values)
     }
@@ -140,25 +143,23 @@ impl Settings {
     }
 
     /// Decides at once. What has to be waited for first is in the pass.
-    pub(crate) fn decide(&self, head: &Head<'_>) -> Result<Pass, Box<Refusal>> {
+    pub(crate) fn decide(&self, local: &Local, head: &Head<'_>) -> Result<Pass, Box<Refusal>> {
         let values = self.values(head)?;
         let cost = self.units(head)?;
-        self.ask(&Asked { attributes: &self.attributes, values: &values, cost })
+        self.ask(local, &Asked { attributes: &self.attributes, values: &values, cost })
     }
 
-    /// Asks the door.
-    pub(crate) fn ask(&self, asked: &Asked<'_>) -> Result<Pass, Box<Refusal>> {
+    /// Asks what decides at once.
+    pub(crate) fn ask(&self, local: &Local, asked: &Asked<'_>) -> Result<Pass, Box<Refusal>> {
         if !self.holds() {
-            let decided = self.door.check(asked);
+            let decided = local.check(asked);
             if self.is_quiet() && decided.is_allowed() && decided.delay().is_zero() {
                 return Ok(Pass::free());
             }
             return self.conclude(decided, None);
         }
-        match self.door.reserve(asked) {
-            Ok(held) => self.conclude(held.decided(), Some(held)),
-            Err(decided) => self.conclude(decided, None),
-        }
+        let (decided, held) = local.reserve(asked);
+        self.conclude(decided, held)
     }
 
     /// Whether nobody is told of a request that goes ahead.
@@ -179,7 +180,7 @@ impl Settings {
         }
         let mut pass = Pass::free();
         if self.style.tells_allowed() && !self.shadow {
-            pass.fields = self.door.fields(self.style, &decided);
+            pass.told = Told::fields(self.door.fields(self.style, &decided));
         }
         if !self.shadow {
             pass.delay = decided.delay();

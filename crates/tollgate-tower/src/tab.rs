@@ -1,7 +1,6 @@
 //! A tab: units taken for a request that is being served, settled when it is known how.
 
-use http::response::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 
 use crate::door::Held;
 use crate::refuse::Refused;
@@ -33,8 +32,8 @@ impl Tab {
     }
 
     /// The service has answered: settles, or goes on to when the body has been sent.
-    pub(crate) fn answered(mut self: Box<Tab>, parts: &Parts) -> Option<Meter> {
-        if parts.extensions.get::<Refused>().is_some() {
+    pub(crate) fn answered<B>(mut self: Box<Tab>, answer: &Response<B>) -> Option<Box<Meter>> {
+        if answer.extensions().get::<Refused>().is_some() {
             // A layer beneath has refused the request: none is charged.
             self.settle(Bill::Nothing);
             return None;
@@ -43,17 +42,18 @@ impl Tab {
             None => self.settle(Bill::Estimate),
             Some(By::Response(bill)) => {
                 self.if_dropped = Bill::Estimate;
-                let head = AnswerHead::new(parts.status, &parts.headers, &parts.extensions);
+                let head = AnswerHead::new(answer.status(), answer.headers(), answer.extensions());
                 let bill = bill(&head);
                 self.settle(bill);
             }
             Some(By::Bytes { per_unit }) => {
                 self.if_dropped = Bill::Units(0);
-                return Some(Meter { tab: self, bytes: Some(per_unit.max(1)), sent: 0 });
+                let bytes = Some(per_unit.max(1));
+                return Some(Box::new(Meter { tab: self, bytes, sent: 0 }));
             }
             Some(By::Handler) => {
                 self.if_dropped = Bill::Estimate;
-                return Some(Meter { tab: self, bytes: None, sent: 0 });
+                return Some(Box::new(Meter { tab: self, bytes: None, sent: 0 }));
             }
         }
         None

@@ -4,33 +4,44 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
+use tollgate::Part;
+
 /// The value of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'r> {
     Borrowed(&'r str),
+    /// An address, as a limiter counts it.
+    Ip(IpAddr),
+    /// An address, as a policy reads it.
     Address(AddressText),
     Owned(String),
 }
 
 impl<'r> Value<'r> {
-    pub(crate) fn ip(address: IpAddr) -> Value<'r> {
-        Value::Address(AddressText::new(address))
+    /// The value as a policy reads it.
+    pub(crate) fn into_text(self) -> Value<'r> {
+        match self {
+            Value::Ip(address) => Value::Address(AddressText::new(address)),
+            value => value,
+        }
     }
 
+    /// The text, which an address has once it was made one.
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Value::Borrowed(text) => text,
+            Value::Ip(_) => "",
             Value::Address(text) => text.as_str(),
             Value::Owned(text) => text,
         }
     }
 
+    /// The value as part of a limiter's key.
     #[inline]
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn part(&self) -> Part<'_> {
         match self {
-            Value::Borrowed(text) => text.as_bytes(),
-            Value::Address(text) => &text.text[..usize::from(text.length)],
-            Value::Owned(text) => text.as_bytes(),
+            Value::Ip(address) => Part::Ip(*address),
+            value => Part::Bytes(value.as_str().as_bytes()),
         }
     }
 
@@ -38,6 +49,7 @@ impl<'r> Value<'r> {
     pub(crate) fn into_owned(self) -> Value<'static> {
         match self {
             Value::Borrowed(text) => Value::Owned(text.to_owned()),
+            Value::Ip(address) => Value::Ip(address),
             Value::Address(text) => Value::Address(text),
             Value::Owned(text) => Value::Owned(text),
         }
@@ -137,7 +149,7 @@ mod tests {
         fn an_address_reads_as_the_standard_library_writes_it(address: IpAddr) {
             // An address of IPv4 in IPv6 clothes is longer, and is undressed before.
             let address = address.to_canonical();
-            let text = Value::ip(address);
+            let text = Value::Ip(address).into_text();
             prop_assert_eq!(text.as_str(), address.to_string());
         }
     }
@@ -145,7 +157,8 @@ mod tests {
     #[test]
     fn the_longest_address_fits() {
         let longest = IpAddr::from([0xffff_u16; 8]);
-        assert_eq!(Value::ip(longest).as_str(), longest.to_string());
-        assert_eq!(Value::ip([255, 255, 255, 255].into()).as_str(), "255.255.255.255");
+        let text = |address: IpAddr| Value::Ip(address).into_text().as_str().to_owned();
+        assert_eq!(text(longest), longest.to_string());
+        assert_eq!(text([255, 255, 255, 255].into()), "255.255.255.255");
     }
 }

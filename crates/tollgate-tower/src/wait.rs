@@ -11,7 +11,7 @@ use tollgate::{AcquireError, Limiter, RequestError};
 
 use crate::attribute::Later;
 use crate::bounds::SHORTEST_RETRY;
-use crate::door::{Asked, Behind, Decided};
+use crate::door::{Asked, Behind, Decided, Local};
 use crate::head::Head;
 use crate::refuse::{Refusal, Why};
 use crate::settings::{Pass, Patience, Settings, Values};
@@ -56,7 +56,7 @@ async fn decide(
     }
     let asked = Asked { attributes: &settings.attributes, values: &values, cost };
     match (&settings.door.0, settings.wait.filter(|_| !settings.shadow)) {
-        (Behind::Limiter(limiter), Some(patience)) => {
+        (Behind::Local(Local::Limiter(limiter)), Some(patience)) => {
             acquire(settings, limiter, &asked, patience).await
         }
         (_, patience) => queue(settings, &asked, patience).await,
@@ -90,13 +90,30 @@ async fn acquire(
     Err(settings.refuse(stands, why, retry_after))
 }
 
+async fn ask(settings: &Settings, asked: &Asked<'_>) -> Result<Pass, Box<Refusal>> {
+    match &settings.door.0 {
+        Behind::Local(local) => settings.ask(local, asked),
+        #[cfg(feature = "redis")]
+        Behind::Redis(gate) => crate::remote::ask(settings, gate, asked).await,
+    }
+}
+
+#[cfg_attr(not(feature = "redis"), allow(clippy::unused_async, reason = "a store is waited for"))]
+async fn peek(settings: &Settings, asked: &Asked<'_>) -> Decided {
+    match &settings.door.0 {
+        Behind::Local(local) => local.peek(asked),
+        #[cfg(feature = "redis")]
+        Behind::Redis(gate) => Decided::Ruling(gate.peek(&asked.request()).await),
+    }
+}
+
 /// Decides, and waits for the turn that leaky queues give, if it comes soon enough.
 async fn queue(
     settings: &Settings,
     asked: &Asked<'_>,
     patience: Option<Patience>,
 ) -> Result<Pass, Box<Refusal>> {
-    let mut pass = settings.ask(asked)?;
+    let mut pass = ask(settings, asked).await?;
     if pass.delay.is_zero() {
         return Ok(pass);
     }
@@ -106,7 +123,7 @@ async fn queue(
     let late = patience.map_or(Duration::ZERO, |of| pass.delay.saturating_sub(of.within));
     if !late.is_zero() {
         drop(pass);
-        let stands = settings.door.peek(asked);
+        let stands = peek(settings, asked).await;
         return Err(settings.refuse(stands, Why::Limited, Some(late)));
     }
     tokio::time::sleep(pass.delay).await;

@@ -124,5 +124,7 @@ fn what_headers_and_the_extension_cost_is_counted() {
     let off = by_limiter().headers(Dialect::Off).build().unwrap();
     assert_eq!(allocations(&off), 2, "the answer, and its place in the map");
     let on = by_limiter().without_extension().build().unwrap();
-    assert_eq!(allocations(&on), 4, "a text that all values share, and the map they are put in");
+    assert_eq!(allocations(&on), 5, "what is told, its two values, and the map they are put in");
+    let numbers = by_limiter().headers(Dialect::XDelta).without_extension().build().unwrap();
+    assert_eq!(allocations(&numbers), 3, "the map, and the limit of a thousand");
 }

@@ -10,7 +10,6 @@ use http::{Extensions, HeaderMap};
 use ipnet::IpNet;
 
 use crate::error::LayerError;
-use crate::head::Head;
 use forwarded::Hops;
 pub use peer::PeerAddr;
 
@@ -111,18 +110,37 @@ impl ClientIp {
     }
 
     /// The client's address; `None` where the peer's is not known.
-    pub(crate) fn of_head(&self, head: Head<'_>) -> Option<IpAddr> {
+    #[inline]
+    pub(crate) fn of_request(
+        &self,
+        extensions: &Extensions,
+        headers: &HeaderMap,
+    ) -> Option<IpAddr> {
         let peer = match &self.peer {
-            Some(peer) => peer(head.extensions()),
-            None => peer::address(head.extensions()),
+            Some(peer) => peer(extensions),
+            None => peer::address(extensions),
         };
-        Some(self.of(peer?.ip(), head.headers()))
+        Some(self.of(peer?.ip(), headers))
     }
 
     /// The client's address, of a request that came from `peer` with these headers.
+    #[inline]
     pub fn of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let mut hop = peer.to_canonical();
-        if self.believed != Believed::None && self.trusts(hop) {
+        // Of most requests to most servers there is nothing else to find out.
+        if peer.is_ipv4() && self.believed == Believed::None {
+            return peer;
+        }
+        let peer = peer.to_canonical();
+        self.cut(match self.believed {
+            Believed::None => peer,
+            _ => self.behind(peer, headers),
+        })
+    }
+
+    /// Who is behind the proxies that are trusted.
+    fn behind(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut hop = peer;
+        if self.trusts(hop) {
             for named in Hops::new(self.believed, headers) {
                 // What cannot be understood was not written by a proxy that does its work: the
                 // last one that can be trusted stands for whoever is behind it.
@@ -133,13 +151,14 @@ impl ClientIp {
                 }
             }
         }
-        self.cut(hop)
+        hop
     }
 
     fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(&address))
     }
 
+    #[inline]
     fn cut(&self, address: IpAddr) -> IpAddr {
         let IpAddr::V6(address) = address else {
             return address;

@@ -10,6 +10,7 @@ use http::Extensions;
 pub struct PeerAddr(pub SocketAddr);
 
 /// The peer's address, from whichever server has put it there.
+#[inline]
 pub(super) fn address(extensions: &Extensions) -> Option<SocketAddr> {
     if let Some(PeerAddr(peer)) = extensions.get() {
         return Some(*peer);

@@ -117,7 +117,7 @@ pub(crate) fn respond(settings: &Settings, refusal: &Refusal, head: Head<'_>) ->
     let headers = response.headers_mut();
     // A cache that kept a refusal would refuse everybody.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    fields::add(headers, refusal.fields.clone());
+    fields::add(headers, &refusal.fields);
     response.extensions_mut().insert(Refused);
     response
 }

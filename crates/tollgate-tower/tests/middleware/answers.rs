@@ -203,7 +203,7 @@ fn a_layer_that_would_never_limit_is_not_built() {
 #[tokio::test]
 async fn a_cost_comes_from_a_constant_a_header_a_size_or_a_function() {
     let (limiter, _) = limiter(Limit::per_minute(100));
-    let peek = || limiter.status(&["192.0.2.1"][..]).used();
+    let peek = || limiter.status(std::net::Ipv4Addr::new(192, 0, 2, 1)).used();
     let spend = async |cost, request| {
         let before = peek();
         let answer = status(&by_peer(&limiter).cost(cost).build().unwrap(), request).await;

@@ -1,14 +1,11 @@
 //! Costs that are known only from the answer, clients that go away, and bodies without end.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use crate::support::{Own, ask, by_peer, from, gate, hanging, limiter, send};
-use bytes::Bytes;
+use crate::support::{Endless, Own, ask, by_peer, from, gate, hanging, limiter, send};
 use http::{Request, Response, StatusCode};
-use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use tollgate::{Limit, Limiter, Policy, Rule};
 use tollgate_tower::{
@@ -18,8 +15,12 @@ use tower::{Layer, Service, ServiceExt};
 
 const PEER: &str = "192.0.2.1";
 
+fn address() -> IpAddr {
+    PEER.parse().unwrap()
+}
+
 fn used(limiter: &Limiter) -> u64 {
-    limiter.status(&[PEER][..]).used()
+    limiter.status(address()).used()
 }
 
 fn layer(limiter: &Limiter, settle: Settle) -> GateLayer {
@@ -123,21 +124,6 @@ async fn bytes_are_charged_as_they_are_sent() {
     assert_eq!(used(&limiter), 3);
 }
 
-/// A body that never ends: 100 bytes in every frame.
-struct Endless;
-
-impl Body for Endless {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 100])))))
-    }
-}
-
 #[tokio::test]
 async fn a_body_without_end_is_charged_while_it_is_sent_and_settled_when_the_client_goes() {
     let (limiter, clock) = limiter(Limit::per_hour(100));
@@ -150,11 +136,11 @@ async fn a_body_without_end_is_charged_while_it_is_sent_and_settled_when_the_cli
     for _ in 0..1000 {
         body.frame().await.unwrap().unwrap();
     }
-    assert!(!limiter.check(&[PEER][..]).is_allowed(), "in debt, as long as it goes on");
+    assert!(!limiter.check(address()).is_allowed(), "in debt, as long as it goes on");
     clock.advance(std::time::Duration::from_secs(120));
-    assert!(!limiter.check(&[PEER][..]).is_allowed(), "no time-out gives it back");
+    assert!(!limiter.check(address()).is_allowed(), "no time-out gives it back");
     drop(body);
-    assert!(!limiter.check(&[PEER][..]).is_allowed());
+    assert!(!limiter.check(address()).is_allowed());
 }
 
 #[tokio::test]

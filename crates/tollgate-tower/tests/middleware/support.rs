@@ -2,10 +2,13 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use tollgate::{Gate, Limit, Limiter, ManualClock, MemoryStore, Policy};
 use tollgate_tower::{ClientIp, GateBody, GateLayer, GateLayerBuilder, GateService, PeerAddr};
@@ -53,7 +56,7 @@ pub(crate) async fn send<H, R>(
 ) -> Response<GateBody<R>>
 where
     H: Fn(Request<Own>) -> Response<R> + Clone,
-    R: http_body::Body<Data = Bytes>,
+    R: Body<Data = Bytes>,
 {
     let service = tower::service_fn(move |request| {
         let response = handler(request);
@@ -80,7 +83,7 @@ pub(crate) fn header<'a, B>(response: &'a Response<B>, name: &str) -> Option<&'a
 /// The body of an answer, as text.
 pub(crate) async fn text<B>(response: Response<B>) -> String
 where
-    B: http_body::Body<Data = Bytes>,
+    B: Body<Data = Bytes>,
     B::Error: std::fmt::Debug,
 {
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
@@ -90,7 +93,7 @@ where
 /// Polls a service's future once: whether it is ready.
 pub(crate) async fn is_ready<F: Future + Unpin>(future: &mut F) -> bool {
     let poll = std::future::poll_fn(|context| {
-        std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context).is_ready())
+        Poll::Ready(Pin::new(&mut *future).poll(context).is_ready())
     });
     poll.await
 }
@@ -106,6 +109,21 @@ pub(crate) fn hanging(
     layer.layer(tower::service_fn(|_: Request<Own>| {
         std::future::pending::<Result<Response<Own>, Infallible>>()
     }))
+}
+
+/// A body that never ends: 100 bytes in every frame.
+pub(crate) struct Endless;
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 100])))))
+    }
 }
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -4,5 +4,7 @@
 #[cfg(feature = "axum")]
 mod over_axum;
 mod over_hyper;
+#[cfg(all(feature = "axum", feature = "redis"))]
+mod over_redis;
 #[cfg(feature = "tonic")]
 mod over_tonic;

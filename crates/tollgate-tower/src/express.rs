@@ -1,0 +1,61 @@
+//! The short way of most layers: a limiter that counts by the client's address, and nothing to skip,
+//! to hold or to tell anybody but the client. Decided when the layer is built.
+//!
+//! It leads where the long way does: what is refused, or has to wait, goes on there.
+
+use http::Request;
+use tollgate::{Decision, HeaderStyle, Limiter};
+
+use crate::attribute::Attribute;
+use crate::client_ip::ClientIp;
+use crate::door::Local;
+use crate::fields::Told;
+use crate::settings::Settings;
+
+/// What the short way needs to know.
+pub(crate) struct Express {
+    limiter: Limiter,
+    client_ip: ClientIp,
+    units: u64,
+    style: HeaderStyle,
+}
+
+impl Express {
+    /// The short way of a layer, if it has one.
+    pub(crate) fn of(settings: &Settings) -> Option<Express> {
+        let Some(Local::Limiter(limiter)) = settings.at_once() else { return None };
+        let [Attribute { source, .. }] = settings.attributes.as_slice() else { return None };
+        let says_more = settings.extension || settings.observe.is_some();
+        let does_more = settings.holds() || settings.shadow || !settings.skips.is_empty();
+        if says_more || does_more {
+            return None;
+        }
+        Some(Express {
+            limiter: limiter.clone(),
+            client_ip: source.as_client_ip()?.clone(),
+            units: settings.cost.fixed()?,
+            style: settings.style,
+        })
+    }
+
+    /// The decision; `None` where the address is not known, and nothing was asked.
+    #[inline]
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Option<Decision> {
+        let address = self.client_ip.of_request(request.extensions(), request.headers())?;
+        Some(self.limiter.check_n(address, self.units))
+    }
+
+    /// What the client is told of a decision.
+    #[inline]
+    pub(crate) fn told(&self, decision: &Decision) -> Told {
+        if !self.style.tells_allowed() {
+            return Told::Nothing;
+        }
+        let clock = self.limiter.store().clock();
+        if let Some(numbers) = self.style.numbers(decision, clock) {
+            return Told::Numbers(numbers);
+        }
+        let named = (self.limiter.name(), self.limiter.limit());
+        Told::fields(self.style.of_decision(named, decision, clock))
+    }
+}
