@@ -20,6 +20,8 @@ struct Served {
     /// What it printed when it had started.
     said: String,
     address: String,
+    /// Of the Redis protocol.
+    resp: String,
     log: Arc<Mutex<String>>,
     logging: Option<JoinHandle<()>>,
 }
@@ -27,7 +29,8 @@ struct Served {
 impl Served {
     fn start(folder: &Folder, arguments: &[&str]) -> Served {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .args(["serve", "--http", "127.0.0.1:0"])
+            .arg("serve")
+            .args(anywhere("--http", arguments).iter().chain(&anywhere("--resp", arguments)))
             .args(arguments)
             .current_dir(folder.path())
             .stdout(Stdio::piped())
@@ -39,16 +42,19 @@ impl Served {
         for line in lines.by_ref() {
             said += &line.expect("text");
             said.push('\n');
-            if said.ends_with("/metrics\n") {
+            if said.ends_with("TG.CHECK user 42\n") {
                 break;
             }
         }
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split('\n').next());
-        let address = address.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
+        let address_of = |scheme: &str| {
+            let address = said.split(scheme).nth(1).and_then(|rest| rest.split('\n').next());
+            address.unwrap_or_default().to_owned()
+        };
+        let (address, resp) = (address_of("http://"), address_of("redis://"));
         let log = Arc::default();
         let stderr = child.stderr.take().expect("a pipe");
         let logging = Some(keep(stderr, Arc::clone(&log)));
-        Served { child, said, address, log, logging }
+        Served { child, said, address, resp, log, logging }
     }
 
     fn connect(&self) -> TcpStream {
@@ -87,6 +93,11 @@ impl Served {
     fn wait_for_log(&self, text: &str) {
         wait(text, || self.log.lock().expect("whole").contains(text));
     }
+}
+
+/// A free port, unless the arguments say where.
+fn anywhere<'a>(listener: &'a str, arguments: &[&str]) -> Vec<&'a str> {
+    if arguments.contains(&listener) { Vec::new() } else { vec![listener, "127.0.0.1:0"] }
 }
 
 /// Keeps what it says while it runs.
@@ -133,10 +144,30 @@ fn with_nothing_at_all_it_starts_and_says_what_it_does() {
 }
 
 #[test]
+fn both_ports_answer_from_one_state_and_either_can_be_off() {
+    let served = Served::start(&Folder::new(), &[]);
+    let mut resp = TcpStream::connect(&served.resp).unwrap();
+    resp.set_read_timeout(Some(PATIENCE)).unwrap();
+    resp.write_all(b"TG.CHECK COST 19 user 42\r\nQUIT\r\n").unwrap();
+    let mut answer = String::new();
+    resp.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("$9\r\nremaining\r\n:1\r\n"), "{answer}");
+    let answer = served.post("/v1/check", USER);
+    assert!(answer.contains(r#""rule":"per-user","limit":20,"remaining":0"#), "{answer}");
+    let off = Served::start(&Folder::new(), &["--http", "off"]);
+    assert!(off.said.contains("redis://") && !off.said.contains("http://"), "{}", off.said);
+}
+
+#[test]
 fn the_readme_shows_what_it_prints() {
     let readme = include_str!("../../../README.md");
     let served = Served::start(&Folder::new(), &[]);
-    let said = served.said.replace(&served.address, "127.0.0.1:8080");
+    let port = |address: &str| format!("-p {} ", address.rsplit(':').next().expect("a port"));
+    let said = served
+        .said
+        .replace(&served.address, "127.0.0.1:8080")
+        .replace(&served.resp, "127.0.0.1:6380")
+        .replace(&port(&served.resp), "-p 6380 ");
     assert!(readme.contains(&said), "README.md should show:\n{said}");
 }
 
@@ -218,8 +249,10 @@ fn what_it_cannot_start_with_is_told() {
         (vec!["--policy", "wrong.toml"], 2, "wrong.toml:2"),
         (vec!["--policy", "none.toml"], 2, "none.toml"),
         (vec!["--http", "8080"], 2, "such as 127.0.0.1:8080"),
-        (vec!["--http", "off"], 2, "nothing to listen on"),
+        (vec!["--resp", "6380"], 2, "or off"),
+        (vec!["--http", "off", "--resp", "off"], 2, "nothing to listen on"),
         (vec!["--http", &taken], 1, "cannot listen on"),
+        (vec!["--http", "127.0.0.1:0", "--resp", &taken], 1, "cannot listen on"),
         (vec!["--max-keys", "0"], 2, "--max-keys"),
         (vec!["--headers", "draft-99"], 2, "draft-11"),
         (vec!["--trusted-proxy", "everyone"], 2, "everyone"),

@@ -9,6 +9,7 @@ use tollgate_tower::ClientIp;
 use crate::backend::Backend;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
+use crate::resp::RespBounds;
 
 /// What all requests share, over whatever transport they come.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) client_ip: ClientIp,
     pub(crate) proxy_headers: ProxyHeaders,
     pub(crate) header_attributes: Vec<(String, HeaderName)>,
+    pub(crate) resp_bounds: RespBounds,
+    pub(crate) resp_password: Option<Box<str>>,
 }
 
 impl Default for Settings {
@@ -39,6 +42,8 @@ impl Default for Settings {
             client_ip: on_this_machine.unwrap_or_else(|_| ClientIp::peer()),
             proxy_headers: ProxyHeaders::default(),
             header_attributes: Vec::new(),
+            resp_bounds: RespBounds::default(),
+            resp_password: None,
         }
     }
 }

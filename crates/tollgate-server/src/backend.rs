@@ -12,6 +12,12 @@ pub enum Backend {
     Memory(Gate),
 }
 
+impl From<Gate> for Backend {
+    fn from(gate: Gate) -> Backend {
+        Backend::Memory(gate)
+    }
+}
+
 impl Backend {
     /// Takes what the request costs of every rule that applies, if all allow it.
     pub async fn check(&self, request: &Request<'_>) -> Ruling {

@@ -23,6 +23,7 @@ mod app;
 mod backend;
 mod bounds;
 mod http;
+mod listen;
 mod metrics;
 mod patience;
 mod resp;

@@ -10,6 +10,7 @@ use tollgate::{Reason, Ruling};
 
 use crate::backend::Backend;
 use crate::bounds::MAX_COUNTED_RULES;
+use crate::resp::Counters;
 
 const OUTCOMES: [&str; 5] = ["allowed", "denied", "blocked", "shadow_denied", "error"];
 
@@ -24,8 +25,9 @@ const OTHERS: &str = "(others)";
 pub(crate) struct Metrics {
     decisions: RwLock<BTreeMap<Box<str>, Arc<ByOutcome>>>,
     pub(crate) bad_requests: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    pub(crate) connections_refused: AtomicU64,
+    connections: [Connections; TRANSPORTS.len()],
+    /// What only the Redis protocol has.
+    pub(crate) resp: Counters,
     pub(crate) holds_refused: AtomicU64,
 }
 
@@ -37,6 +39,21 @@ pub(crate) enum Transport {
     Grpc,
 }
 
+/// The connections of a transport.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) closed: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Connections {
+    pub(crate) fn open(&self) -> u64 {
+        let closed = self.closed.load(Ordering::Relaxed);
+        self.accepted.load(Ordering::Relaxed).saturating_sub(closed)
+    }
+}
+
 const TRANSPORTS: [(Transport, &str); 3] =
     [(Transport::Http, "http"), (Transport::Resp, "resp"), (Transport::Grpc, "grpc")];
 
@@ -44,6 +61,10 @@ const TRANSPORTS: [(Transport, &str); 3] =
 type ByOutcome = [[AtomicU64; OUTCOMES.len()]; TRANSPORTS.len()];
 
 impl Metrics {
+    pub(crate) fn connections(&self, transport: Transport) -> &Connections {
+        &self.connections[transport as usize]
+    }
+
     /// Counts a decision that was in earnest.
     pub(crate) fn decided(&self, transport: Transport, ruling: &Ruling) {
         let outcome = match ruling.reason() {
@@ -102,13 +123,6 @@ impl Metrics {
                 "Reservations refused, too many were open.",
                 get(&self.holds_refused),
             ),
-            ("connections", "gauge", "Connections that are open now.", get(&self.connections)),
-            (
-                "connections_refused_total",
-                "counter",
-                "Connections refused, too many were open.",
-                get(&self.connections_refused),
-            ),
             (
                 "bad_requests_total",
                 "counter",
@@ -120,7 +134,28 @@ impl Metrics {
             family(&mut text, &name, kind, help);
             let _ = writeln!(text, "{name} {value}");
         }
+        self.write_connections(&mut text);
         text
+    }
+
+    fn write_connections(&self, text: &mut String) {
+        let mut of_each = |name: &str, help: &str, value: fn(&Connections) -> u64| {
+            let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+            family(text, name, kind, help);
+            for ((_, transport), connections) in TRANSPORTS.iter().zip(&self.connections) {
+                let value = value(connections);
+                let _ = writeln!(text, "{name}{{transport=\"{transport}\"}} {value}");
+            }
+        };
+        let open = "Connections that are open now.";
+        of_each("tollgate_connections", open, Connections::open);
+        of_each("tollgate_connections_accepted_total", "Connections taken.", |of| {
+            of.accepted.load(Ordering::Relaxed)
+        });
+        let refused = "Connections refused, too many were open.";
+        of_each("tollgate_connections_refused_total", refused, |of| {
+            of.refused.load(Ordering::Relaxed)
+        });
     }
 }
 

@@ -4,41 +4,28 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::Router;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
 use tollgate::HeaderStyle;
-use tollgate_tower::{ClientIp, PeerAddr};
-use tower_service::Service;
+use tollgate_tower::ClientIp;
 
 use crate::app::{App, Settings};
 use crate::backend::Backend;
-use crate::bounds::{
-    ACCEPT_PAUSE, DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_CONNECTIONS, MAX_HEAD, WRITE_TIMEOUT,
-};
+use crate::bounds::MAX_CONNECTIONS;
 use crate::http::{self, ProxyHeaders};
-use crate::metrics::add;
-use crate::patience::Patience;
-
-/// What a connection too many is told.
-const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-retry-after: 1\r\nconnection: close\r\ncontent-length: 114\r\n\r\n\
-{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections, try again later\"}";
+use crate::listen::{Listener, Stop};
+use crate::metrics::Transport;
+use crate::resp::{self, RespBounds};
 
 /// A server to be.
 #[derive(Debug)]
 pub struct ServerBuilder {
     backend: Backend,
     http: Option<SocketAddr>,
+    resp: Option<SocketAddr>,
     max_connections: usize,
     settings: Settings,
 }
@@ -47,8 +34,7 @@ pub struct ServerBuilder {
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    http: Option<TcpListener>,
-    places: Arc<Semaphore>,
+    listeners: Vec<(Transport, Listener)>,
 }
 
 /// How a server came to its end.
@@ -70,106 +56,67 @@ pub struct BindError {
 
 impl Server {
     /// A server over `backend`, which listens nowhere until told.
-    pub fn builder(backend: Backend) -> ServerBuilder {
-        let settings = Settings::default();
-        ServerBuilder { backend, http: None, max_connections: MAX_CONNECTIONS, settings }
+    pub fn builder(backend: impl Into<Backend>) -> ServerBuilder {
+        let (backend, settings) = (backend.into(), Settings::default());
+        let max_connections = MAX_CONNECTIONS;
+        ServerBuilder { backend, http: None, resp: None, max_connections, settings }
     }
 
     /// Where it listens for HTTP.
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.http.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.address(Transport::Http)
+    }
+
+    /// Where it listens for the Redis protocol.
+    pub fn resp_address(&self) -> Option<SocketAddr> {
+        self.address(Transport::Resp)
+    }
+
+    fn address(&self, transport: Transport) -> Option<SocketAddr> {
+        let listener = self.listeners.iter().find(|(of, _)| *of == transport);
+        listener.and_then(|(_, listener)| listener.address())
     }
 
     /// Answers until `stop` is ready; then accepts no more, and ends what is in flight within ten
     /// seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
-        let Server { app, http, places } = self;
-        let graceful = GracefulShutdown::new();
-        let router = http::router(Arc::clone(&app));
-        let accepting = async {
-            let Some(listener) = http else {
-                return std::future::pending().await;
+        let Server { app, listeners } = self;
+        let (stopper, stopping) = Stop::new();
+        let mut serving = JoinSet::new();
+        for (transport, listener) in listeners {
+            let (app, stop) = (Arc::clone(&app), stopping.clone());
+            match transport {
+                Transport::Http => serving.spawn(http::serve(listener, app, stop)),
+                Transport::Resp => serving.spawn(resp::serve(listener, app, stop)),
+                Transport::Grpc => continue,
             };
-            loop {
-                let Some((stream, peer)) = accept(&listener).await else { continue };
-                match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => answer((&app, &router), (stream, peer), place, &graceful),
-                    Err(_) => refuse(&app, &stream),
-                }
-            }
-        };
+        }
+        let mut stopped = Stopped::InOrder;
         tokio::select! {
             () = stop => {}
-            () = accepting => {}
+            Some(ended) = serving.join_next() => stopped = stopped.and(ended),
         }
         app.stopping.store(true, Ordering::Relaxed);
-        match tokio::time::timeout(DRAIN, graceful.shutdown()).await {
-            Ok(()) => Stopped::InOrder,
-            Err(_) => Stopped::CutOff,
+        stopper.stop();
+        while let Some(ended) = serving.join_next().await {
+            stopped = stopped.and(ended);
         }
+        stopped
     }
 }
 
-async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-    match listener.accept().await {
-        Ok(accepted) => Some(accepted),
-        Err(error) => {
-            // Either that client has gone, or the system has no room: others still have theirs.
-            tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
+impl Stopped {
+    /// Both together.
+    fn and(self, ended: Result<Stopped, JoinError>) -> Stopped {
+        match ended {
+            Ok(Stopped::InOrder) => self,
+            Ok(Stopped::CutOff) => Stopped::CutOff,
+            Err(error) => {
+                tracing::error!(%error, "a listener failed");
+                Stopped::CutOff
+            }
         }
     }
-}
-
-/// Answers a connection's requests until either side has had enough.
-fn answer(
-    (app, router): (&Arc<App>, &Router),
-    (stream, peer): (TcpStream, SocketAddr),
-    place: OwnedSemaphorePermit,
-    graceful: &GracefulShutdown,
-) {
-    // Answers are small and somebody waits for each.
-    let _ = stream.set_nodelay(true);
-    let router = router.clone();
-    let service = service_fn(move |mut request: ::http::Request<Incoming>| {
-        request.extensions_mut().insert(PeerAddr(peer));
-        // A router is always ready.
-        router.clone().call(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(MAX_HEAD)
-        .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
-    let connection = graceful.watch(connection);
-    add(&app.metrics.connections);
-    let place = Place { app: Arc::clone(app), _permit: place };
-    tokio::spawn(async move {
-        let _place = place;
-        if let Err(error) = pin!(connection).await {
-            tracing::debug!(%peer, %error, "a connection ended early");
-        }
-    });
-}
-
-/// The place that a connection takes up, until it ends in whatever way.
-struct Place {
-    app: Arc<App>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Says that there is no room, as far as that takes no time.
-fn refuse(app: &App, stream: &TcpStream) {
-    add(&app.metrics.connections_refused);
-    let _ = stream.try_write(NO_ROOM);
 }
 
 impl ServerBuilder {
@@ -180,10 +127,32 @@ impl ServerBuilder {
         self
     }
 
-    /// How many connections are open at once; 10,000 if not said.
+    /// Listens for the Redis protocol there; nowhere if `None`.
+    #[must_use]
+    pub fn resp(mut self, address: Option<SocketAddr>) -> ServerBuilder {
+        self.resp = address;
+        self
+    }
+
+    /// What connections of the Redis protocol may take.
+    #[must_use]
+    pub fn resp_bounds(mut self, bounds: RespBounds) -> ServerBuilder {
+        self.settings.resp_bounds = bounds;
+        self
+    }
+
+    /// What clients of the Redis protocol must say first; nothing if not said.
+    #[must_use]
+    pub fn resp_password(mut self, password: impl Into<Box<str>>) -> ServerBuilder {
+        self.settings.resp_password = Some(password.into());
+        self
+    }
+
+    /// How many connections of HTTP are open at once; 10,000 if not said. Those of the Redis
+    /// protocol are apart, so that neither can take the other's places: see [`RespBounds`].
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> ServerBuilder {
-        self.max_connections = connections.min(Semaphore::MAX_PERMITS);
+        self.max_connections = connections;
         self
     }
 
@@ -225,12 +194,19 @@ impl ServerBuilder {
     /// # Errors
     /// Where an address cannot be listened on.
     pub async fn bind(self) -> Result<Server, BindError> {
-        let http = match self.http {
-            Some(address) => Some(bind(address).await?),
-            None => None,
-        };
-        let app = Arc::new(App::new(self.backend, self.settings));
-        Ok(Server { app, http, places: Arc::new(Semaphore::new(self.max_connections)) })
+        let resp_most = self.settings.resp_bounds.connections;
+        // Another transport is a line here, an arm in `run` and a function that serves.
+        let wanted = [
+            (Transport::Http, self.http, self.max_connections, http::NO_ROOM),
+            (Transport::Resp, self.resp, resp_most, resp::NO_ROOM),
+        ];
+        let mut listeners = Vec::new();
+        for (transport, address, most, no_room) in wanted {
+            let Some(address) = address else { continue };
+            let socket = bind(address).await?;
+            listeners.push((transport, Listener::new(socket, transport, most, no_room)));
+        }
+        Ok(Server { app: Arc::new(App::new(self.backend, self.settings)), listeners })
     }
 }
 
@@ -247,17 +223,5 @@ impl fmt::Display for BindError {
 impl std::error::Error for BindError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_answer_to_a_connection_too_many_is_as_long_as_it_says() {
-        let text = std::str::from_utf8(NO_ROOM).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
     }
 }

@@ -147,7 +147,10 @@ fn a_connection_too_many_is_told_so_and_counted() {
     assert!(second.read().is_none(), "and closed");
     first.write("GET /metrics HTTP/1.1\r\nhost: t\r\n\r\n");
     let metrics = first.read().unwrap().body;
-    assert!(metrics.contains("\ntollgate_connections_refused_total 1\n"), "{metrics}");
+    assert!(
+        metrics.contains("\ntollgate_connections_refused_total{transport=\"http\"} 1\n"),
+        "{metrics}"
+    );
 }
 
 #[test]

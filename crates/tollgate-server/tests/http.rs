@@ -169,7 +169,7 @@ fn a_connection_that_has_ended_is_counted_no_more() {
     let mut asking = server.connect();
     let mut sees = |connections: &str| {
         let until = Instant::now() + Duration::from_secs(30);
-        let line = format!("\ntollgate_connections {connections}\n");
+        let line = format!("\ntollgate_connections{{transport=\"http\"}} {connections}\n");
         loop {
             asking.write("GET /metrics HTTP/1.1\r\nhost: t\r\n\r\n");
             let metrics = asking.read().unwrap().body;

@@ -13,6 +13,7 @@ const SHOWN_RULES: usize = 10;
 
 pub(super) struct Banner<'a> {
     pub(super) http: Option<SocketAddr>,
+    pub(super) resp: Option<SocketAddr>,
     pub(super) policy: &'a Policy,
     /// Where the policy is from, unless it is built in.
     pub(super) file: Option<&'a Path>,
@@ -25,6 +26,9 @@ impl Banner<'_> {
         if let Some(http) = self.http {
             writeln!(out, "  http      http://{http}")?;
         }
+        if let Some(resp) = self.resp {
+            writeln!(out, "  resp      redis://{resp}")?;
+        }
         writeln!(out, "  state     in memory, gone when it stops")?;
         match self.file {
             Some(file) => {
@@ -34,19 +38,32 @@ impl Banner<'_> {
             None => writeln!(out, "  policy    built in, give your own with --policy FILE")?,
         }
         self.write_rules(out)?;
-        if let Some(http) = self.http {
-            let reached = reached(http);
-            writeln!(out, "\ntry")?;
-            writeln!(
-                out,
-                "  curl -i http://{reached}/v1/check -d '{{\"attributes\": {{\"user\": \"42\"}}}}'"
-            )?;
-            writeln!(out, "  curl http://{reached}/metrics")?;
-            if !http.ip().is_loopback() {
-                writeln!(out, "\nanybody who reaches {http} can ask: keep it behind a firewall")?;
+        self.write_what_to_try(out)?;
+        for address in [self.http, self.resp].into_iter().flatten() {
+            if !address.ip().is_loopback() {
+                writeln!(
+                    out,
+                    "\nanybody who reaches {address} can ask: keep it behind a firewall"
+                )?;
             }
         }
         out.flush()
+    }
+
+    fn write_what_to_try(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "\ntry")?;
+        if let Some(http) = self.http.map(reached) {
+            writeln!(
+                out,
+                "  curl -i http://{http}/v1/check -d '{{\"attributes\": {{\"user\": \"42\"}}}}'"
+            )?;
+            writeln!(out, "  curl http://{http}/metrics")?;
+        }
+        if let Some(resp) = self.resp.map(reached) {
+            let (host, port) = (resp.ip(), resp.port());
+            writeln!(out, "  redis-cli -h {host} -p {port} TG.CHECK user 42")?;
+        }
+        Ok(())
     }
 
     fn write_rules(&self, out: &mut impl Write) -> io::Result<()> {

@@ -24,12 +24,12 @@ use signals::Signals;
 /// What is enforced where no policy is given.
 const DEFAULT_POLICY: &str = include_str!("../../../../examples/policies/default.toml");
 
-/// Answer programs and proxies over HTTP
+/// Answer programs and proxies over HTTP and the Redis protocol
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   tollgate serve
-  tollgate serve --policy tollgate.toml --http 0.0.0.0:8080
+  tollgate serve --policy tollgate.toml --http 0.0.0.0:8080 --resp off
   tollgate serve --policy tollgate.toml --attribute user=x-user-id --trusted-proxy 10.0.0.0/8
 
 The policy file is watched: what it holds is in force as soon as it is written, unless it is wrong.
@@ -44,6 +44,10 @@ pub(crate) struct Serve {
     /// Where to listen for HTTP, or off
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     http: Listen,
+
+    /// Where to listen for the Redis protocol, or off
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6380")]
+    resp: Listen,
 
     /// How many keys to remember at most
     #[arg(long, value_name = "KEYS", default_value_t = 1_000_000)]
@@ -73,8 +77,8 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write, paint: Paint) -> Result<(), Failure> {
         let client_ip = trusted(&self.trusted_proxy)?;
-        if self.http.0.is_none() {
-            let message = "nothing to listen on: --http is off, give it an address";
+        if self.http.0.is_none() && self.resp.0.is_none() {
+            let message = "nothing to listen on: --http and --resp are off, give one an address";
             return Err(Failure::Usage(vec![message.to_owned()]));
         }
         let gate = self.gate()?;
@@ -108,6 +112,7 @@ impl Serve {
         let style = HeaderStyle::new().dialect(self.headers).verbosity(self.tell);
         let mut server = Server::builder(Backend::Memory(gate))
             .http(self.http.0)
+            .resp(self.resp.0)
             .header_style(style)
             .proxy_headers(self.proxy_headers)
             .client_ip(client_ip);
@@ -115,8 +120,12 @@ impl Serve {
             server = server.header_attribute(attribute, header.clone());
         }
         let server = server.bind().await.map_err(|error| Failure::Start(chain(&error)))?;
-        let banner =
-            Banner { http: server.http_address(), policy: &policy, file: self.policy.as_deref() };
+        let banner = Banner {
+            http: server.http_address(),
+            resp: server.resp_address(),
+            policy: &policy,
+            file: self.policy.as_deref(),
+        };
         banner.write(out, paint)?;
         let stopped = server.run(async {
             signals.next().await;

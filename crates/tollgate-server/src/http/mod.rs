@@ -7,6 +7,7 @@ mod decision;
 mod hold;
 mod probe;
 mod problem;
+mod serve;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use http::{Method, StatusCode, Uri};
 use crate::app::App;
 pub(crate) use hold::Holds;
 use problem::Problem;
+pub(crate) use serve::{NO_ROOM, serve};
 
 /// Which headers of a proxy say what its client asks for. Only one family is believed: a proxy
 /// that sets one passes the other on as the client has sent it.
@@ -40,7 +42,7 @@ impl App {
     }
 }
 
-pub(crate) fn router(app: Arc<App>) -> Router {
+fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/v1/check", post(check::check))
         .route("/v1/check/batch", post(check::batch))

@@ -62,6 +62,3 @@ pub(super) const UNREAD: Duration = Duration::from_secs(10);
 
 /// How long connections have to finish when the server stops.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
-
-/// How long to wait when the machine has no file left for another connection.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

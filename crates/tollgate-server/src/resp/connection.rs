@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::{Resp, RespBounds};
+use crate::metrics::add;
 use crate::resp::bounds::{KEPT_BUFFER, MAX_COMMAND, READ_BUFFER};
 
 /// Why a connection ended before its client said so.
@@ -22,9 +23,8 @@ pub(super) async fn run<S>(mut stream: S, resp: Resp, stop: impl Future<Output =
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let counters = &resp.0.counters;
     if let Err(Ended::TimedOut) = converse(&mut stream, &resp, stop).await {
-        counters.timed_out.add();
+        add(&resp.0.counters().timed_out);
     }
     // The client may be gone: then there is nobody to say goodbye to.
     let _ = timeout(resp.0.bounds.unread, stream.shutdown()).await;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::metrics::Connections;
+
 /// What has happened on the Redis protocol's port since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,41 +22,24 @@ pub struct RespCounts {
     pub errors: u64,
 }
 
+/// Of commands; connections are counted with those of every transport.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) accepted: Counter,
-    pub(super) refused: Counter,
-    pub(super) closed: Counter,
-    pub(super) protocol_errors: Counter,
-    pub(super) timed_out: Counter,
-    pub(super) errors: Counter,
-}
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
+pub(crate) struct Counters {
+    pub(crate) protocol_errors: AtomicU64,
+    pub(crate) timed_out: AtomicU64,
+    pub(crate) errors: AtomicU64,
 }
 
 impl Counters {
-    pub(super) fn counts(&self) -> RespCounts {
-        let closed = self.closed.get();
-        let accepted = self.accepted.get();
+    pub(super) fn counts(&self, connections: &Connections) -> RespCounts {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         RespCounts {
-            accepted,
-            refused: self.refused.get(),
-            open: accepted.saturating_sub(closed),
-            protocol_errors: self.protocol_errors.get(),
-            timed_out: self.timed_out.get(),
-            errors: self.errors.get(),
+            accepted: get(&connections.accepted),
+            refused: get(&connections.refused),
+            open: connections.open(),
+            protocol_errors: get(&self.protocol_errors),
+            timed_out: get(&self.timed_out),
+            errors: get(&self.errors),
         }
     }
 }

@@ -135,7 +135,7 @@ fn command(arguments: &[&[u8]], writer: &mut Writer<'_>) -> Answered {
 }
 
 fn info(session: &RespSession, writer: &mut Writer<'_>) -> Answered {
-    let counts = session.shared.counters.counts();
+    let counts = session.shared.counts();
     let text = format!(
         "# Server\r\nserver_name:tollgate\r\ntollgate_version:{}\r\nredis_mode:standalone\r\n\
          # Clients\r\nconnected_clients:{}\r\n\
@@ -151,7 +151,7 @@ fn info(session: &RespSession, writer: &mut Writer<'_>) -> Answered {
         counts.protocol_errors,
         counts.timed_out,
         counts.errors,
-        session.shared.gate.store().len(),
+        session.shared.app.backend.live_keys(),
     );
     writer.bulk(text.as_bytes());
     Ok(())

@@ -21,26 +21,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tollgate::Gate;
+use crate::app::{App, Settings};
+use crate::backend::Backend;
+use crate::metrics::Transport;
 
-use counts::Counters;
+pub(crate) use counts::Counters;
 pub use counts::RespCounts;
 use limits::Limits;
 pub use serve::serve_resp;
+pub(crate) use serve::{NO_ROOM, serve};
 pub use session::RespSession;
 
-/// What answers over the Redis protocol: a gate for the commands that ask its policy, and the
-/// gate's store for limits that clients bring. Clones share everything.
+/// What answers over the Redis protocol: a backend for the commands that ask its policy, and its
+/// store for limits that clients bring. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Resp(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    gate: Gate,
+    app: Arc<App>,
     limits: Limits,
     password: Option<Box<str>>,
     bounds: RespBounds,
-    counters: Counters,
     next_id: AtomicI64,
 }
 
@@ -76,20 +78,27 @@ impl Default for RespBounds {
 }
 
 impl Resp {
-    /// Answers from `gate`, without a password and within the usual bounds.
-    pub fn new(gate: Gate) -> Resp {
-        Resp::with(gate, RespBounds::default(), None)
+    /// Answers from a gate, without a password and within the usual bounds.
+    pub fn new(backend: impl Into<Backend>) -> Resp {
+        Resp::with(backend, RespBounds::default(), None)
     }
 
-    /// Answers from `gate` within `bounds`; with a password, only who gives it.
-    pub fn with(gate: Gate, bounds: RespBounds, password: Option<&str>) -> Resp {
+    /// Answers from a gate within `bounds`; with a password, only who gives it.
+    pub fn with(backend: impl Into<Backend>, bounds: RespBounds, password: Option<&str>) -> Resp {
+        let resp_password = password.map(Box::from);
+        let settings = Settings { resp_bounds: bounds, resp_password, ..Settings::default() };
+        Resp::of(Arc::new(App::new(backend.into(), settings)))
+    }
+
+    /// Answers from what all transports share.
+    pub(crate) fn of(app: Arc<App>) -> Resp {
+        let Backend::Memory(gate) = &app.backend;
         Resp(Arc::new(Shared {
             limits: Limits::new(gate.store().clone()),
-            gate,
-            password: password.map(Box::from),
-            bounds,
-            counters: Counters::default(),
+            password: app.settings.resp_password.clone(),
+            bounds: app.settings.resp_bounds,
             next_id: AtomicI64::new(1),
+            app,
         }))
     }
 
@@ -101,6 +110,17 @@ impl Resp {
 
     /// What has happened so far.
     pub fn counts(&self) -> RespCounts {
-        self.0.counters.counts()
+        self.0.counts()
+    }
+}
+
+impl Shared {
+    fn counters(&self) -> &Counters {
+        &self.app.metrics.resp
+    }
+
+    fn counts(&self) -> RespCounts {
+        let metrics = &self.app.metrics;
+        self.counters().counts(metrics.connections(Transport::Resp))
     }
 }

@@ -5,6 +5,9 @@ use tollgate::{Gate, Reason, Request, Ruling};
 
 use super::throttle::at_least;
 use super::write::{Writer, millis, seconds, shown};
+use crate::app::App;
+use crate::backend::Backend;
+use crate::metrics::Transport;
 use crate::resp::bounds::{MAX_ATTRIBUTES, MAX_KEY};
 
 /// What is asked of the policy.
@@ -34,13 +37,18 @@ pub(super) fn verb(name: &[u8]) -> Option<Verb> {
 /// Answers the command, or says what is wrong with it.
 pub(super) fn answer(
     verb: Verb,
-    gate: &Gate,
+    app: &App,
     arguments: &[&[u8]],
     writer: &mut Writer<'_>,
 ) -> Result<(), String> {
     let arguments = &arguments[1..];
+    let Backend::Memory(gate) = &app.backend;
     match verb {
-        Verb::Check => ruled(&gate.check(&request("TG.CHECK [COST n]", arguments)?), writer),
+        Verb::Check => {
+            let ruling = gate.check(&request("TG.CHECK [COST n]", arguments)?);
+            app.metrics.decided(Transport::Resp, &ruling);
+            ruled(&ruling, writer)
+        }
         Verb::Peek => ruled(&gate.peek(&request("TG.PEEK [COST n]", arguments)?), writer),
         Verb::Status => {
             if cost(arguments)?.0.is_some() {

@@ -1,15 +1,21 @@
 //! Accepts connections, within their bound, until told to stop.
 
 use std::future::Future;
-use std::io;
+use std::pin::pin;
+use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{Resp, connection};
-use crate::resp::bounds::ACCEPT_PAUSE;
+use crate::app::App;
+use crate::listen::{Accepted, Listener, Stop};
+use crate::metrics::Transport;
+use crate::serve::Stopped;
+
+/// What a connection too many is told.
+pub(crate) const NO_ROOM: &[u8] = b"-ERR max number of clients reached, try again later\r\n";
 
 /// Serves the Redis protocol on `listener` until `shutdown` is there: then accepts no more, lets
 /// connections write what they are answering, and returns once they have or their time is up.
@@ -18,63 +24,45 @@ pub async fn serve_resp(
     resp: Resp,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let (stop, stopped) = watch::channel(());
+    let most = resp.0.bounds.connections;
+    let listener = Listener::new(listener, Transport::Resp, most, NO_ROOM);
+    let (stopper, stop) = Stop::new();
+    let mut serving = pin!(run(listener, resp, stop));
+    tokio::select! {
+        () = shutdown => {}
+        _ = &mut serving => return,
+    }
+    stopper.stop();
+    serving.await;
+}
+
+/// Answers until it is time to stop, and ends what is in flight within its bound.
+pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
+    run(listener, Resp::of(app), stop).await
+}
+
+async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
     let mut connections = JoinSet::new();
-    tokio::pin!(shutdown);
+    let mut stopping = pin!(stop.wait());
     loop {
-        let accepted = tokio::select! {
-            () = &mut shutdown => break,
+        let Accepted { stream, place, .. } = tokio::select! {
+            () = &mut stopping => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept(&resp.0.app) => accepted,
         };
-        match accepted {
-            Ok((stream, _)) if connections.len() < resp.0.bounds.connections => {
-                let mut stopped = stopped.clone();
-                let stop = async move { drop(stopped.changed().await) };
-                let open = Open::new(resp.clone());
-                connections.spawn(async move {
-                    // Answers are whole when they are written: there is nothing to wait for.
-                    let _ = stream.set_nodelay(true);
-                    connection::run(stream, open.0.clone(), stop).await;
-                });
-            }
-            Ok((stream, _)) => refuse(&stream, &resp),
-            Err(error) => pause(&error).await,
-        }
+        let (resp, stop) = (resp.clone(), stop.wait());
+        connections.spawn(async move {
+            let _place = place;
+            connection::run(stream, resp, stop).await;
+        });
     }
-    drop((listener, stop));
+    drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
-    if timeout(resp.0.bounds.drain, all).await.is_err() {
-        connections.shutdown().await;
-    }
-}
-
-/// A connection as the counters see it, however it ends.
-struct Open(Resp);
-
-impl Open {
-    fn new(resp: Resp) -> Open {
-        resp.0.counters.accepted.add();
-        Open(resp)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.0.counters.closed.add();
-    }
-}
-
-/// Tells one client too many; whoever does not listen is not waited for.
-fn refuse(stream: &TcpStream, resp: &Resp) {
-    resp.0.counters.refused.add();
-    let _ = stream.try_write(b"-ERR max number of clients reached, try again later\r\n");
-}
-
-/// A client that left before it was accepted is no reason to wait, a machine without files is.
-async fn pause(error: &io::Error) {
-    let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset];
-    if !gone.contains(&error.kind()) {
-        sleep(ACCEPT_PAUSE).await;
+    match timeout(resp.0.bounds.drain, all).await {
+        Ok(()) => Stopped::InOrder,
+        Err(_) => {
+            connections.shutdown().await;
+            Stopped::CutOff
+        }
     }
 }

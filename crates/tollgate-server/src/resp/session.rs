@@ -10,6 +10,7 @@ use super::parse::{Arguments, Parsed, parse};
 use super::throttle::{self, Batch};
 use super::write::{Protocol, Writer, shown};
 use super::{Shared, greet, policy};
+use crate::metrics::add;
 use crate::resp::bounds::WRITE_BUFFER;
 
 /// One client's conversation: bytes in, bytes out, no I/O.
@@ -69,7 +70,7 @@ impl RespSession {
                 Ok(Parsed::Incomplete(needed)) => self.needed = needed,
                 Err(error) => {
                     self.decide(&mut batch, &mut writer);
-                    self.shared.counters.protocol_errors.add();
+                    add(&self.shared.counters().protocol_errors);
                     writer.error(&format!("ERR Protocol error: {error}"));
                     self.over = true;
                 }
@@ -105,7 +106,7 @@ impl RespSession {
         };
         if let Err(error) = answered {
             self.decide(batch, writer);
-            self.shared.counters.errors.add();
+            add(&self.shared.counters().errors);
             writer.error(&error);
         }
     }
@@ -137,7 +138,7 @@ impl RespSession {
             Ok(limiter) => batch.decide(limiter, writer),
             Err(error) => {
                 let refused = batch.refuse(&error, writer);
-                (0..refused).for_each(|_| self.shared.counters.errors.add());
+                (0..refused).for_each(|_| add(&self.shared.counters().errors));
             }
         }
     }
@@ -163,7 +164,7 @@ impl RespSession {
             return Err("NOAUTH Authentication required, send AUTH password".to_owned());
         }
         if let Some(verb) = policy::verb(name) {
-            return policy::answer(verb, &self.shared.gate, arguments, writer);
+            return policy::answer(verb, &self.shared.app, arguments, writer);
         }
         greet::answer(self, name, arguments, writer).unwrap_or_else(|| {
             Err(format!(

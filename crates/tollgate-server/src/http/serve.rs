@@ -1,0 +1,74 @@
+//! Connections of HTTP.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use axum::Router;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tollgate_tower::PeerAddr;
+use tower_service::Service;
+
+use crate::app::App;
+use crate::bounds::{DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_HEAD, WRITE_TIMEOUT};
+use crate::listen::{Accepted, Listener, Stop};
+use crate::patience::Patience;
+use crate::serve::Stopped;
+
+/// What a connection too many is told.
+pub(crate) const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+retry-after: 1\r\nconnection: close\r\ncontent-length: 114\r\n\r\n\
+{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections, try again later\"}";
+
+/// Answers until it is time to stop, and ends what is in flight within its bound.
+pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
+    let router = super::router(Arc::clone(&app));
+    let graceful = GracefulShutdown::new();
+    let mut stopping = pin!(stop.wait());
+    loop {
+        let accepted = tokio::select! {
+            () = &mut stopping => break,
+            accepted = listener.accept(&app) => accepted,
+        };
+        tokio::spawn(answer(accepted, router.clone(), graceful.watcher()));
+    }
+    drop(listener);
+    match tokio::time::timeout(DRAIN, graceful.shutdown()).await {
+        Ok(()) => Stopped::InOrder,
+        Err(_) => Stopped::CutOff,
+    }
+}
+
+/// Answers a connection's requests until either side has had enough.
+async fn answer(accepted: Accepted, router: Router, watcher: Watcher) {
+    let Accepted { stream, peer, place: _place } = accepted;
+    let service = service_fn(move |mut request: ::http::Request<Incoming>| {
+        request.extensions_mut().insert(PeerAddr(peer));
+        // A router is always ready.
+        router.clone().call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(MAX_BUFFER)
+        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%peer, %error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_a_connection_too_many_is_as_long_as_it_says() {
+        let text = std::str::from_utf8(NO_ROOM).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
+    }
+}

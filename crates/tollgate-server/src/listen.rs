@@ -1,0 +1,129 @@
+//! A port that clients connect to: how many may at once, and when it is over.
+//!
+//! Every transport serves one of these with a function of its own, `async fn serve(listener, app,
+//! stop) -> Stopped`, which `serve.rs` starts.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::app::App;
+use crate::bounds::ACCEPT_PAUSE;
+use crate::metrics::{Transport, add};
+
+/// A port of one transport, within its bound of connections.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: TcpListener,
+    transport: Transport,
+    places: Arc<Semaphore>,
+    /// What a connection too many is told.
+    no_room: &'static [u8],
+}
+
+/// A connection that has found a place.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) place: Place,
+}
+
+/// The place that a connection takes up, until it ends in whatever way.
+#[derive(Debug)]
+pub(crate) struct Place {
+    app: Arc<App>,
+    transport: Transport,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    pub(crate) fn new(
+        socket: TcpListener,
+        transport: Transport,
+        most: usize,
+        no_room: &'static [u8],
+    ) -> Listener {
+        let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        Listener { socket, transport, places, no_room }
+    }
+
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()
+    }
+
+    /// The next connection that there is a place for. Safe to drop: nobody is lost.
+    pub(crate) async fn accept(&self, app: &Arc<App>) -> Accepted {
+        loop {
+            let (stream, peer) = match self.socket.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    pause(&error).await;
+                    continue;
+                }
+            };
+            let counts = app.metrics.connections(self.transport);
+            match Arc::clone(&self.places).try_acquire_owned() {
+                Ok(permit) => {
+                    add(&counts.accepted);
+                    // Answers are small, whole when they are written, and waited for.
+                    let _ = stream.set_nodelay(true);
+                    let (app, transport) = (Arc::clone(app), self.transport);
+                    let place = Place { app, transport, _permit: permit };
+                    return Accepted { stream, peer, place };
+                }
+                Err(_) => {
+                    add(&counts.refused);
+                    // Who does not listen is not waited for.
+                    let _ = stream.try_write(self.no_room);
+                }
+            }
+        }
+    }
+}
+
+/// A client that left before it was accepted is no reason to wait, a machine without files is.
+async fn pause(error: &io::Error) {
+    let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset];
+    if !gone.contains(&error.kind()) {
+        tracing::warn!(%error, "cannot accept a connection");
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        add(&self.app.metrics.connections(self.transport).closed);
+    }
+}
+
+/// Tells every listener and connection when it is time to stop. Clones wait for the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(watch::Receiver<()>);
+
+/// What stops: dropped, it is time.
+#[derive(Debug)]
+pub(crate) struct Stopper(watch::Sender<()>);
+
+impl Stop {
+    pub(crate) fn new() -> (Stopper, Stop) {
+        let (stopper, stop) = watch::channel(());
+        (Stopper(stopper), Stop(stop))
+    }
+
+    /// Ready when it is time.
+    pub(crate) fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stop = self.0.clone();
+        async move { while stop.changed().await.is_ok() {} }
+    }
+}
+
+impl Stopper {
+    pub(crate) fn stop(self) {
+        drop(self.0);
+    }
+}
