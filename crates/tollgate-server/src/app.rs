@@ -7,6 +7,7 @@ use tollgate::HeaderStyle;
 use tollgate_tower::ClientIp;
 
 use crate::backend::Backend;
+use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
 use crate::resp::RespBounds;
@@ -16,6 +17,8 @@ use crate::resp::RespBounds;
 pub(crate) struct App {
     pub(crate) backend: Backend,
     pub(crate) settings: Settings,
+    /// Those that clients bring.
+    pub(crate) limits: ClientLimits,
     pub(crate) holds: Holds,
     pub(crate) metrics: Metrics,
     /// Whether the server accepts no more.
@@ -51,6 +54,7 @@ impl Default for Settings {
 impl App {
     pub(crate) fn new(backend: Backend, settings: Settings) -> App {
         let (holds, metrics) = (Holds::default(), Metrics::default());
-        App { backend, settings, holds, metrics, stopping: AtomicBool::new(false) }
+        let limits = ClientLimits::new(backend.clone());
+        App { backend, settings, limits, holds, metrics, stopping: AtomicBool::new(false) }
     }
 }

@@ -1,8 +1,12 @@
 //! What decides. The only file that knows which stores there are: another is a variant here.
 
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, Hold, Request, Ruling};
+use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Request, Ruling, Watch};
+use tollgate_redis::{Health, RedisGate, RedisHold, StoreError};
 
 /// A policy over the state that all transports share.
 #[derive(Clone, Debug)]
@@ -10,6 +14,9 @@ use tollgate::{Clock, Gate, Hold, Request, Ruling};
 pub enum Backend {
     /// State in this process. Its decisions never wait.
     Memory(Gate),
+    /// State in Redis or Valkey, shared with other servers. While it is away, each rule does what
+    /// its `on_store_error` says.
+    Redis(RedisGate),
 }
 
 impl From<Gate> for Backend {
@@ -18,11 +25,18 @@ impl From<Gate> for Backend {
     }
 }
 
+impl From<RedisGate> for Backend {
+    fn from(gate: RedisGate) -> Backend {
+        Backend::Redis(gate)
+    }
+}
+
 impl Backend {
     /// Takes what the request costs of every rule that applies, if all allow it.
     pub async fn check(&self, request: &Request<'_>) -> Ruling {
         match self {
             Backend::Memory(gate) => gate.check(request),
+            Backend::Redis(gate) => gate.check(request).await,
         }
     }
 
@@ -30,6 +44,15 @@ impl Backend {
     pub async fn peek(&self, request: &Request<'_>) -> Ruling {
         match self {
             Backend::Memory(gate) => gate.peek(request),
+            Backend::Redis(gate) => gate.peek(request).await,
+        }
+    }
+
+    /// How the request's keys stand in every rule that applies: a peek of one unit.
+    pub async fn status(&self, request: &Request<'_>) -> Ruling {
+        match self {
+            Backend::Memory(gate) => gate.status(request),
+            Backend::Redis(gate) => gate.status(request).await,
         }
     }
 
@@ -41,27 +64,91 @@ impl Backend {
     pub async fn reserve(&self, request: &Request<'_>, timeout: Duration) -> Result<Held, Ruling> {
         match self {
             Backend::Memory(gate) => gate.reserve_for(request, timeout).map(Held::Memory),
+            Backend::Redis(gate) => gate.reserve_for(request, timeout).await.map(Held::Redis),
         }
     }
 
     /// Gives back what a check of the same request took.
-    pub async fn refund(&self, request: &Request<'_>) {
+    ///
+    /// # Errors
+    /// Where the store has no answer, which is never so in memory.
+    pub async fn refund(&self, request: &Request<'_>) -> Result<(), StoreError> {
         match self {
-            Backend::Memory(gate) => gate.refund(request),
+            Backend::Memory(gate) => {
+                gate.refund(request);
+                Ok(())
+            }
+            Backend::Redis(gate) => gate.refund(request).await,
         }
     }
 
-    /// The clock that decisions are made by.
+    /// Makes a key of `rule` new; whether anything was known of it.
+    ///
+    /// # Errors
+    /// Where the store has no answer, which is never so in memory.
+    pub async fn reset(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.reset(rule, key)),
+            Backend::Redis(gate) => gate.reset(rule, key).await,
+        }
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        match self {
+            Backend::Memory(gate) => gate.policy(),
+            Backend::Redis(gate) => gate.policy(),
+        }
+    }
+
+    /// Puts another policy in force, keeping what was consumed.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; the policy in force stays.
+    pub fn replace(&self, policy: Policy) -> Result<(), PolicyError> {
+        match self {
+            Backend::Memory(gate) => gate.replace(policy),
+            Backend::Redis(gate) => gate.replace(policy),
+        }
+    }
+
+    /// Puts in force what a policy file holds, now and whenever that is something else, as
+    /// [`Gate::follow`] does.
+    ///
+    /// # Errors
+    /// Where no thread can be had, or the current directory is not known.
+    pub fn follow(
+        &self,
+        path: &Path,
+        on_reload: impl FnMut(Reload) + Send + 'static,
+    ) -> io::Result<Watch> {
+        let (seen, changed) = (self.clone(), self.clone());
+        let policies = (move || seen.policy(), move |policy| changed.replace(policy));
+        tollgate::port::follow(path, policies, on_reload)
+    }
+
+    /// The clock of this process: decisions in memory are made by it, those in Redis by Redis'.
     pub fn clock(&self) -> &Clock {
+        static SYSTEM: LazyLock<Clock> = LazyLock::new(Clock::system);
         match self {
             Backend::Memory(gate) => gate.store().clock(),
+            Backend::Redis(_) => &SYSTEM,
         }
     }
 
-    /// Keys that the store keeps now.
-    pub fn live_keys(&self) -> usize {
+    /// How a store that can be away fares; `None` for memory.
+    pub fn health(&self) -> Option<Health> {
         match self {
-            Backend::Memory(gate) => gate.store().len(),
+            Backend::Memory(_) => None,
+            Backend::Redis(gate) => Some(gate.store().health()),
+        }
+    }
+
+    /// Keys that the store keeps now; `None` where it cannot be told without asking for each.
+    pub fn live_keys(&self) -> Option<usize> {
+        match self {
+            Backend::Memory(gate) => Some(gate.store().len()),
+            Backend::Redis(_) => None,
         }
     }
 
@@ -69,6 +156,7 @@ impl Backend {
     pub fn evictions(&self) -> u64 {
         match self {
             Backend::Memory(gate) => gate.store().evictions(),
+            Backend::Redis(_) => 0,
         }
     }
 
@@ -76,6 +164,7 @@ impl Backend {
     pub fn turned_away(&self) -> u64 {
         match self {
             Backend::Memory(gate) => gate.store().turned_away(),
+            Backend::Redis(_) => 0,
         }
     }
 }
@@ -87,6 +176,8 @@ impl Backend {
 pub enum Held {
     /// Of a gate in memory.
     Memory(Hold),
+    /// Of a gate over Redis.
+    Redis(RedisHold),
 }
 
 impl Held {
@@ -94,6 +185,7 @@ impl Held {
     pub fn ruling(&self) -> &Ruling {
         match self {
             Held::Memory(hold) => hold.ruling(),
+            Held::Redis(hold) => hold.ruling(),
         }
     }
 
@@ -101,27 +193,50 @@ impl Held {
     pub fn cost(&self) -> u64 {
         match self {
             Held::Memory(hold) => hold.cost(),
+            Held::Redis(hold) => hold.cost(),
         }
     }
 
     /// Keeps what was taken.
-    pub async fn commit(self) {
+    ///
+    /// # Errors
+    /// Where the store has no answer: the units then come back when the hold times out. As of all
+    /// these, never so in memory.
+    pub async fn commit(self) -> Result<(), StoreError> {
         match self {
-            Held::Memory(hold) => hold.commit(),
+            Held::Memory(hold) => {
+                hold.commit();
+                Ok(())
+            }
+            Held::Redis(hold) => hold.commit().await,
         }
     }
 
     /// Gives everything back.
-    pub async fn cancel(self) {
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn cancel(self) -> Result<(), StoreError> {
         match self {
-            Held::Memory(hold) => hold.cancel(),
+            Held::Memory(hold) => {
+                hold.cancel();
+                Ok(())
+            }
+            Held::Redis(hold) => hold.cancel().await,
         }
     }
 
     /// Charges what was really used instead of what was taken.
-    pub async fn settle(self, actual: u64) {
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
         match self {
-            Held::Memory(hold) => hold.settle(actual),
+            Held::Memory(hold) => {
+                hold.settle(actual);
+                Ok(())
+            }
+            Held::Redis(hold) => hold.settle(actual).await,
         }
     }
 }

@@ -22,6 +22,7 @@
 mod app;
 mod backend;
 mod bounds;
+mod client_limits;
 mod http;
 mod listen;
 mod metrics;

@@ -26,6 +26,7 @@ pub(crate) struct Metrics {
     decisions: RwLock<BTreeMap<Box<str>, Arc<ByOutcome>>>,
     pub(crate) bad_requests: AtomicU64,
     connections: [Connections; TRANSPORTS.len()],
+    client_limits: [ClientCounts; TRANSPORTS.len()],
     /// What only the Redis protocol has.
     pub(crate) resp: Counters,
     pub(crate) holds_refused: AtomicU64,
@@ -37,6 +38,34 @@ pub(crate) enum Transport {
     Http,
     Resp,
     Grpc,
+}
+
+/// Decisions by limits that clients bring: kept apart, so that none costs a look in a map.
+#[derive(Debug, Default)]
+pub(crate) struct ClientCounts {
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    degraded: AtomicU64,
+}
+
+impl ClientCounts {
+    /// Counts a batch of which so many were allowed.
+    pub(crate) fn add(&self, allowed: u64, of: usize) {
+        let denied = u64::try_from(of).unwrap_or(u64::MAX).saturating_sub(allowed);
+        if allowed > 0 {
+            self.allowed.fetch_add(allowed, Ordering::Relaxed);
+        }
+        if denied > 0 {
+            self.denied.fetch_add(denied, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn decided(&self, allowed: bool, degraded: bool) {
+        self.add(u64::from(allowed), 1);
+        if degraded {
+            add(&self.degraded);
+        }
+    }
 }
 
 /// The connections of a transport.
@@ -63,6 +92,10 @@ type ByOutcome = [[AtomicU64; OUTCOMES.len()]; TRANSPORTS.len()];
 impl Metrics {
     pub(crate) fn connections(&self, transport: Transport) -> &Connections {
         &self.connections[transport as usize]
+    }
+
+    pub(crate) fn client_limits(&self, transport: Transport) -> &ClientCounts {
+        &self.client_limits[transport as usize]
     }
 
     /// Counts a decision that was in earnest.
@@ -99,7 +132,7 @@ impl Metrics {
                 write_outcomes(&mut text, (rule, transport), counts);
             }
         }
-        let live = u64::try_from(backend.live_keys()).unwrap_or(u64::MAX);
+        let live = backend.live_keys().map_or(0, |keys| u64::try_from(keys).unwrap_or(u64::MAX));
         let holds = u64::try_from(holds).unwrap_or(u64::MAX);
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         for (name, kind, help, value) in [

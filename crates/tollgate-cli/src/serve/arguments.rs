@@ -13,6 +13,28 @@ use crate::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listen(pub(super) Option<SocketAddr>);
 
+/// Where state is kept.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum StoreAt {
+    Memory,
+    /// The URL may hold a password: it is never shown.
+    Redis(String),
+}
+
+impl FromStr for StoreAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StoreAt, String> {
+        match text.split_once("://") {
+            None if text == "memory" => Ok(StoreAt::Memory),
+            Some((scheme, _)) if scheme.starts_with("redis") => Ok(StoreAt::Redis(text.to_owned())),
+            _ => Err("must be memory, or a URL such as redis://127.0.0.1:6379, rediss://host, \
+                      redis+cluster://host1,host2 or redis+sentinel://host/name"
+                .to_owned()),
+        }
+    }
+}
+
 impl FromStr for Listen {
     type Err = String;
 
@@ -57,6 +79,17 @@ mod tests {
         assert_eq!("[::1]:9".parse(), Ok(Listen(Some("[::1]:9".parse().unwrap()))));
         for wrong in ["", "8080", "localhost:80", "127.0.0.1", "127.0.0.1:99999"] {
             assert!(wrong.parse::<Listen>().unwrap_err().contains("127.0.0.1:8080"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_store_is_memory_or_a_url_of_redis() {
+        assert!(matches!("memory".parse(), Ok(StoreAt::Memory)));
+        let url = "redis+cluster://a:1,b:2";
+        assert!(matches!(url.parse(), Ok(StoreAt::Redis(of)) if of == url));
+        for wrong in ["", "redis", "localhost:6379", "http://localhost"] {
+            let error = wrong.parse::<StoreAt>().err().unwrap();
+            assert!(error.contains("redis://127.0.0.1:6379"), "{wrong}");
         }
     }
 

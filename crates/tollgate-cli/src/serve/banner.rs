@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tollgate::{KeyPart, Numbers, Policy, Rule};
 
+use super::arguments::StoreAt;
 use crate::paint::{Paint, Tone, printable};
 
 /// Rules of a policy that are named one by one.
@@ -14,6 +15,7 @@ const SHOWN_RULES: usize = 10;
 pub(super) struct Banner<'a> {
     pub(super) http: Option<SocketAddr>,
     pub(super) resp: Option<SocketAddr>,
+    pub(super) store: &'a StoreAt,
     pub(super) policy: &'a Policy,
     /// Where the policy is from, unless it is built in.
     pub(super) file: Option<&'a Path>,
@@ -29,7 +31,10 @@ impl Banner<'_> {
         if let Some(resp) = self.resp {
             writeln!(out, "  resp      redis://{resp}")?;
         }
-        writeln!(out, "  state     in memory, gone when it stops")?;
+        match self.store {
+            StoreAt::Memory => writeln!(out, "  state     in memory, gone when it stops")?,
+            StoreAt::Redis(_) => writeln!(out, "  state     in redis, shared by all that use it")?,
+        }
         match self.file {
             Some(file) => {
                 let file = printable(&file.display().to_string());

@@ -12,12 +12,13 @@ use http::HeaderName;
 use tollgate::{
     Dialect, Gate, HeaderStyle, MemoryStore, Policy, PolicyError, Reload, Verbosity, Watch,
 };
+use tollgate_redis::{RedisGate, RedisStore, StoreError};
 use tollgate_server::{Backend, ProxyHeaders, Server, Stopped};
 use tollgate_tower::ClientIp;
 
 use crate::paint::Paint;
 use crate::{Failure, policy_file};
-use arguments::{Listen, header_attribute, proxy_headers, trusted};
+use arguments::{Listen, StoreAt, header_attribute, proxy_headers, trusted};
 use banner::Banner;
 use signals::Signals;
 
@@ -30,6 +31,7 @@ const DEFAULT_POLICY: &str = include_str!("../../../../examples/policies/default
 Examples:
   tollgate serve
   tollgate serve --policy tollgate.toml --http 0.0.0.0:8080 --resp off
+  tollgate serve --policy tollgate.toml --store redis://10.0.0.5:6379 --nodes 3
   tollgate serve --policy tollgate.toml --attribute user=x-user-id --trusted-proxy 10.0.0.0/8
 
 The policy file is watched: what it holds is in force as soon as it is written, unless it is wrong.
@@ -49,7 +51,19 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6380")]
     resp: Listen,
 
-    /// How many keys to remember at most
+    /// Where state is kept: memory, or the URL of a Redis or Valkey that several servers share
+    #[arg(long, value_name = "STORE", default_value = "memory")]
+    store: StoreAt,
+
+    /// How many servers share a Redis: while it is away, each goes on with its part
+    #[arg(long, value_name = "SERVERS", default_value_t = 1)]
+    nodes: u64,
+
+    /// Keeps state in Redis apart from that of other names
+    #[arg(long, value_name = "NAME", default_value = "")]
+    namespace: String,
+
+    /// How many keys to remember at most, in memory
     #[arg(long, value_name = "KEYS", default_value_t = 1_000_000)]
     max_keys: usize,
 
@@ -81,20 +95,35 @@ impl Serve {
             let message = "nothing to listen on: --http and --resp are off, give one an address";
             return Err(Failure::Usage(vec![message.to_owned()]));
         }
-        let gate = self.gate()?;
-        start_log();
-        let _watch = self.policy.as_deref().map(|path| follow(&gate, path)).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(cannot("start"))?;
-        runtime.block_on(self.serve(gate, client_ip, (out, paint)))
+        let backend = self.backend()?;
+        start_log();
+        let _watch = self.policy.as_deref().map(|path| follow(&backend, path)).transpose()?;
+        runtime.block_on(self.serve(backend, client_ip, (out, paint)))
     }
 
-    /// The policy over a store of its own.
-    fn gate(&self) -> Result<Gate, Failure> {
+    /// The policy over its store.
+    fn backend(&self) -> Result<Backend, Failure> {
         let policy = match &self.policy {
             Some(path) => policy_file::read_or_fail(path)?,
             None => default_policy()?,
         };
+        match &self.store {
+            StoreAt::Memory => self.gate(policy).map(Backend::Memory),
+            StoreAt::Redis(url) => {
+                let wrong = |error: StoreError| Failure::Usage(vec![format!("--store: {error}")]);
+                // A server that is away is no reason not to start: rules say what to do then.
+                let store = RedisStore::open(url).map_err(wrong)?;
+                let gate = RedisGate::builder(store).nodes(self.nodes);
+                let gate = gate.namespace(self.namespace.as_str()).build(policy);
+                gate.map(Backend::Redis).map_err(refused)
+            }
+        }
+    }
+
+    /// The policy over a store of its own.
+    fn gate(&self, policy: Policy) -> Result<Gate, Failure> {
         let store = MemoryStore::builder().max_keys(self.max_keys).build();
         let wrong = |error| Failure::Usage(vec![format!("--max-keys: {error}")]);
         Gate::on(store.map_err(wrong)?, policy).map_err(refused)
@@ -102,15 +131,15 @@ impl Serve {
 
     async fn serve(
         &self,
-        gate: Gate,
+        backend: Backend,
         client_ip: ClientIp,
         (out, paint): (&mut impl Write, Paint),
     ) -> Result<(), Failure> {
-        let policy = gate.policy();
+        let policy = backend.policy();
         // Before anything is announced: who reads it may send a signal at once.
         let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
         let style = HeaderStyle::new().dialect(self.headers).verbosity(self.tell);
-        let mut server = Server::builder(Backend::Memory(gate))
+        let mut server = Server::builder(backend)
             .http(self.http.0)
             .resp(self.resp.0)
             .header_style(style)
@@ -123,6 +152,7 @@ impl Serve {
         let banner = Banner {
             http: server.http_address(),
             resp: server.resp_address(),
+            store: &self.store,
             policy: &policy,
             file: self.policy.as_deref(),
         };
@@ -151,8 +181,8 @@ fn refused(error: PolicyError) -> Failure {
 }
 
 /// Puts in force what the file holds whenever that is something else.
-fn follow(gate: &Gate, path: &Path) -> Result<Watch, Failure> {
-    let watch = gate.follow(path, |reload| match reload {
+fn follow(backend: &Backend, path: &Path) -> Result<Watch, Failure> {
+    let watch = backend.follow(path, |reload| match reload {
         Reload::Changed(loaded) => {
             for warning in policy_file::lines(&loaded.warnings) {
                 tracing::warn!("{warning}");

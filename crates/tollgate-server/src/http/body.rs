@@ -9,10 +9,12 @@ use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::{BodyExt, Limited};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use tollgate::Request;
+use tollgate::{Limit, Request};
 
 use super::problem::Problem;
-use crate::bounds::{BODY_TIMEOUT, MAX_ATTRIBUTES, MAX_BATCH, MAX_BODY, MAX_NAME, MAX_VALUE};
+use crate::bounds::{
+    BODY_TIMEOUT, MAX_ATTRIBUTES, MAX_BATCH, MAX_BODY, MAX_LIMITS, MAX_NAME, MAX_VALUE,
+};
 
 /// What a body says of one request.
 #[derive(Debug, serde::Deserialize)]
@@ -20,7 +22,13 @@ use crate::bounds::{BODY_TIMEOUT, MAX_ATTRIBUTES, MAX_BATCH, MAX_BODY, MAX_NAME,
 pub(super) struct Asked<'a> {
     #[serde(borrow, default)]
     attributes: Attributes<'a>,
-    cost: Option<u64>,
+    pub(super) cost: Option<u64>,
+    /// Who is counted by `limits`.
+    #[serde(borrow, default)]
+    key: Option<Text<'a>>,
+    /// Limits of the request's own, in place of the policy's.
+    #[serde(default)]
+    limits: Option<Limits>,
     /// Only of reservations.
     #[serde(default)]
     pub(super) timeout_ms: Option<u64>,
@@ -37,6 +45,9 @@ pub(super) struct AskedMany<'a> {
 #[derive(Debug)]
 pub(super) struct Batch<'a>(pub(super) Vec<Asked<'a>>);
 
+#[derive(Debug)]
+struct Limits(Vec<Limit>);
+
 #[derive(Debug, Default)]
 struct Attributes<'a>(Vec<(Text<'a>, Text<'a>)>);
 
@@ -44,7 +55,36 @@ struct Attributes<'a>(Vec<(Text<'a>, Text<'a>)>);
 #[derive(Debug, PartialEq, serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// A key and limits that a request brings with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own<'a> {
+    pub(super) key: &'a str,
+    pub(super) limits: &'a [Limit],
+    pub(super) cost: u64,
+}
+
 impl Asked<'_> {
+    /// The limits that the request brings, if it does.
+    pub(super) fn own(&self) -> Result<Option<Own<'_>>, String> {
+        let (key, limits) = match (&self.key, &self.limits) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => {
+                return Err("\"key\" says whom \"limits\" count, and there are none".to_owned());
+            }
+            (None, Some(_)) => return Err("\"limits\" need a \"key\" to count".to_owned()),
+            (Some(key), Some(limits)) => (&*key.0, &*limits.0),
+        };
+        if !self.attributes.0.is_empty() {
+            let message = "\"limits\" are in place of the policy, which \"attributes\" are for: \
+                           leave one of them out";
+            return Err(message.to_owned());
+        }
+        if key.len() > MAX_VALUE {
+            return Err(format!("\"key\" is longer than {MAX_VALUE} bytes"));
+        }
+        Ok(Some(Own { key, limits, cost: self.cost.unwrap_or(1) }))
+    }
+
     pub(super) fn request(&self) -> Request<'_> {
         let attributes = self.attributes.0.iter();
         let request: Request<'_> = attributes.map(|(name, value)| (&*name.0, &*value.0)).collect();
@@ -135,6 +175,36 @@ fn short(name: &Text<'_>, value: &Text<'_>) -> Result<(), String> {
         return Err(format!("attribute {:?} is longer than {MAX_VALUE} bytes", name.0));
     }
     Ok(())
+}
+
+impl<'de> Deserialize<'de> for Limits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Limits;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of limits, such as [\"10/s burst 5\"]")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Self::Value, S::Error> {
+                let mut read = Vec::new();
+                while let Some(limit) = seq.next_element()? {
+                    if read.len() == MAX_LIMITS {
+                        return Err(S::Error::custom(format!("more than {MAX_LIMITS} limits")));
+                    }
+                    read.push(limit);
+                }
+                if read.is_empty() {
+                    return Err(S::Error::custom("no limits, leave \"limits\" out"));
+                }
+                Ok(Limits(read))
+            }
+        }
+
+        deserializer.deserialize_seq(Reader)
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Batch<'a> {

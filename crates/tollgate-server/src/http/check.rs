@@ -11,6 +11,7 @@ use tollgate::Ruling;
 
 use super::body::{Asked, AskedMany, parse, read};
 use super::decision::{Decision, json, tell};
+use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use crate::app::App;
 use crate::metrics::Transport;
@@ -72,6 +73,9 @@ pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> 
         let denied = Denied::of(&uri)?;
         let body = read(body).await?;
         let asked = one(&body)?;
+        if let Some(own) = app.own(&asked)? {
+            return Ok(app.answer_own(&app.check_own(&own).await, denied));
+        }
         let ruling = app.backend.check(&asked.request()).await;
         app.metrics.decided(Transport::Http, &ruling);
         Ok(app.answer(&ruling, denied))
@@ -84,6 +88,9 @@ pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> R
         let denied = Denied::of(&uri)?;
         let body = read(body).await?;
         let asked = one(&body)?;
+        if let Some(own) = app.own(&asked)? {
+            return Ok(app.answer_own(&app.peek_own(&own).await, denied));
+        }
         let ruling = app.backend.peek(&asked.request()).await;
         Ok(app.answer(&ruling, denied))
     };
@@ -95,8 +102,14 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
         let body = read(body).await?;
         let asked: AskedMany<'_> = parse(&body, BATCH_EXAMPLE)?;
         asked.requests.0.iter().try_for_each(not_reserving)?;
+        let owns: Vec<_> =
+            asked.requests.0.iter().map(|of| app.own(of)).collect::<Result<_, _>>()?;
         let mut decisions = Vec::with_capacity(asked.requests.0.len());
-        for asked in &asked.requests.0 {
+        for (asked, own) in asked.requests.0.iter().zip(&owns) {
+            if let Some(own) = own {
+                decisions.push(Decision::of_own(&app.check_own(own).await));
+                continue;
+            }
             let ruling = app.backend.check(&asked.request()).await;
             app.metrics.decided(Transport::Http, &ruling);
             decisions.push(Decision::new(&ruling));
@@ -110,8 +123,9 @@ pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response 
     let refunded = async {
         let body = read(body).await?;
         let asked = one(&body)?;
+        none_of_its_own(&asked)?;
         let request = asked.request();
-        app.backend.refund(&request).await;
+        app.backend.refund(&request).await.map_err(|error| Problem::store_away(&error))?;
         Ok(json(&Refunded { refunded: request.units() }))
     };
     refunded.await.unwrap_or_else(|problem| app.bad(&problem))

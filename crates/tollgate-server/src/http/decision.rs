@@ -7,10 +7,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
-use tollgate::{HeaderFields, Reason, RuleFigures, Ruling};
+use tollgate::{HeaderFields, Limit, Outcome, Reason, RuleFigures, Ruling};
 
 use super::problem::Problem;
 use crate::app::App;
+use crate::client_limits::Listed;
 
 /// A ruling for programs. Times are in milliseconds, rounded up.
 #[derive(Debug, Serialize)]
@@ -28,6 +29,9 @@ pub(super) struct Decision {
     /// How long to wait before going ahead.
     #[serde(skip_serializing_if = "is_zero")]
     delay_ms: u64,
+    /// Whether it was decided without the store, which is away.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    degraded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     rules: Vec<RuleDecision>,
@@ -55,13 +59,54 @@ impl Decision {
             retry_after_ms: ruling.retry_after().map(millis),
             reset_after_ms: millis(ruling.reset_after()),
             delay_ms: millis(ruling.delay()),
+            degraded: ruling.is_degraded(),
             error: ruling.error().map(|error| error.to_string()),
             rules: ruling.rules().map(|rule| RuleDecision::new(&rule)).collect(),
         }
     }
 }
 
+impl Decision {
+    /// By limits that the request brought: each is called by its text.
+    pub(super) fn of_own(listed: &Listed) -> Decision {
+        let deciding = listed.deciding();
+        let decision = deciding.map(|(_, decision)| decision);
+        let error = decision.and_then(|decision| match decision.outcome() {
+            Outcome::Invalid(error) => Some(error.to_string()),
+            _ => None,
+        });
+        let delays = listed.each.iter().filter(|_| listed.allowed);
+        let delay = delays.map(|(_, decision)| decision.delay()).max().unwrap_or_default();
+        let wait = decision.and_then(tollgate::Decision::retry_after);
+        Decision {
+            allowed: listed.allowed,
+            reason: reason(if error.is_some() { Reason::Error } else { Reason::Limits }),
+            rule: deciding.map(|(limit, _)| limit.to_string()),
+            limit: decision.map(tollgate::Decision::limit),
+            remaining: decision.map(tollgate::Decision::remaining),
+            retry_after_ms: wait.map(millis),
+            reset_after_ms: decision.map_or(0, |decision| millis(decision.reset_after())),
+            delay_ms: millis(delay),
+            degraded: listed.degraded,
+            error,
+            rules: listed.each.iter().map(RuleDecision::of_own).collect(),
+        }
+    }
+}
+
 impl RuleDecision {
+    fn of_own((limit, decision): &(Limit, tollgate::Decision)) -> RuleDecision {
+        RuleDecision {
+            rule: limit.to_string(),
+            allowed: decision.is_allowed(),
+            shadow: false,
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_ms: decision.retry_after().map(millis),
+            reset_after_ms: millis(decision.reset_after()),
+        }
+    }
+
     fn new(rule: &RuleFigures<'_>) -> RuleDecision {
         RuleDecision {
             rule: rule.rule().to_owned(),

@@ -11,10 +11,12 @@ use http::{StatusCode, Uri};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tollgate::Timestamp;
+use tollgate_redis::StoreError;
 
 use super::body::{Asked, parse, read};
 use super::check::Denied;
 use super::decision::{Decision, json, millis, tell};
+use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use super::segment;
 use crate::app::App;
@@ -105,6 +107,7 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         let denied = Denied::of(&uri)?;
         let body = read(body).await?;
         let asked: Asked<'_> = parse(&body, EXAMPLE)?;
+        none_of_its_own(&asked)?;
         let timeout = timeout(asked.timeout_ms)?;
         let now = app.backend.clock().now();
         let held = match app.backend.reserve(&asked.request(), timeout).await {
@@ -119,7 +122,8 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         let fields = app.fields(held.ruling());
         let decision = Decision::new(held.ruling());
         if let Err(held) = app.holds.keep(id, Box::new(held), (now, now.after(timeout))) {
-            held.cancel().await;
+            // Where the store is away, they come back when the hold times out.
+            let _ = held.cancel().await;
             return Ok(too_many(&app));
         }
         let id = format!("{id:032x}");
@@ -156,20 +160,25 @@ fn too_many(app: &App) -> Response {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response()
 }
 
+fn settled(ended: Result<(), StoreError>, settled: Settled) -> Response {
+    match ended {
+        Ok(()) => json(&settled),
+        Err(error) => Problem::store_away(&error).response(),
+    }
+}
+
 pub(super) async fn commit(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let id = segment(&uri, 3);
     let Some(held) = app.take(id) else { return app.unknown_hold(id) };
     let reserved = held.cost();
-    held.commit().await;
-    json(&Settled { reserved, charged: reserved })
+    settled(held.commit().await, Settled { reserved, charged: reserved })
 }
 
 pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let id = segment(&uri, 3);
     let Some(held) = app.take(id) else { return app.unknown_hold(id) };
     let reserved = held.cost();
-    held.cancel().await;
-    json(&Settled { reserved, charged: 0 })
+    settled(held.cancel().await, Settled { reserved, charged: 0 })
 }
 
 pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
@@ -180,8 +189,7 @@ pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) ->
         // Not before it is known that the rest is right: who gets it wrong may try again.
         let Some(held) = app.take(id) else { return Ok(app.unknown_hold(id)) };
         let reserved = held.cost();
-        held.settle(actual).await;
-        Ok(json(&Settled { reserved, charged: actual }))
+        Ok(settled(held.settle(actual).await, Settled { reserved, charged: actual }))
     };
     settled.await.unwrap_or_else(|problem: Problem| app.bad(&problem))
 }

@@ -5,6 +5,7 @@ mod body;
 mod check;
 mod decision;
 mod hold;
+mod own;
 mod probe;
 mod problem;
 mod serve;

@@ -22,7 +22,20 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
         let detail = "the server is stopping, ask another";
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response();
     }
-    Response::new("ready\n".into())
+    // Every rule says what to do without the store, so that this server answers all the same: who
+    // took it out of service would leave nobody to.
+    match app.backend.health().and_then(|health| health.outage) {
+        None => Response::new("ready\n".into()),
+        Some(outage) => {
+            let text = format!(
+                "ready, degraded: the store {} has been away for {} s: {}\n",
+                outage.address,
+                outage.lasted.as_secs(),
+                outage.why
+            );
+            Response::new(text.into())
+        }
+    }
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {

@@ -5,7 +5,10 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
-use tollgate::{HeaderFields, Reason, Ruling, Verbosity};
+use tollgate::{Decision, HeaderFields, Outcome, Reason, Ruling, Verbosity};
+use tollgate_redis::StoreError;
+
+use crate::client_limits::Listed;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const QUOTA_TITLE: &str = "Request cannot be satisfied as assigned quota has been exceeded";
@@ -48,6 +51,11 @@ impl Problem {
         self
     }
 
+    /// The store has no answer, and what was asked may not have been done.
+    pub(super) fn store_away(error: &StoreError) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{error}, try again later"))
+    }
+
     /// A ruling that does not let a request pass, as told to the one who sent it.
     pub(super) fn of_ruling(ruling: &Ruling, fields: &HeaderFields, tells: Verbosity) -> Problem {
         let mut problem = match (ruling.error(), ruling.reason()) {
@@ -55,20 +63,42 @@ impl Problem {
             (None, Reason::DenyList) => {
                 Problem::new(StatusCode::FORBIDDEN, "this client may not pass")
             }
-            _ => Problem::limited(ruling, fields, tells),
+            _ => {
+                let refusing =
+                    ruling.rules().filter(|rule| !rule.is_shadow() && !rule.is_allowed());
+                let violated = refusing.map(|rule| rule.rule().to_owned()).collect();
+                Problem::limited(violated, fields, tells)
+            }
         };
         problem.detail = problem.detail.filter(|_| tells == Verbosity::Full);
         problem
     }
 
-    fn limited(ruling: &Ruling, fields: &HeaderFields, tells: Verbosity) -> Problem {
+    /// The same by limits that the request brought.
+    pub(super) fn of_own(
+        listed: &Listed,
+        deciding: &Decision,
+        fields: &HeaderFields,
+        tells: Verbosity,
+    ) -> Problem {
+        let mut problem = match deciding.outcome() {
+            Outcome::Invalid(error) => Problem::new(StatusCode::BAD_REQUEST, error.to_string()),
+            _ => {
+                let refusing = listed.each.iter().filter(|(_, decision)| !decision.is_allowed());
+                let violated = refusing.map(|(limit, _)| limit.to_string()).collect();
+                Problem::limited(violated, fields, tells)
+            }
+        };
+        problem.detail = problem.detail.filter(|_| tells == Verbosity::Full);
+        problem
+    }
+
+    fn limited(violated: Vec<String>, fields: &HeaderFields, tells: Verbosity) -> Problem {
         let detail = match fields.get("retry-after") {
             Some("1") => "too many requests, try again in 1 second".to_owned(),
             Some(seconds) => format!("too many requests, try again in {seconds} seconds"),
             None => "too many requests".to_owned(),
         };
-        let refusing = ruling.rules().filter(|rule| !rule.is_shadow() && !rule.is_allowed());
-        let violated = refusing.map(|rule| rule.rule().to_owned()).collect();
         Problem {
             of_type: QUOTA_EXCEEDED,
             title: QUOTA_TITLE,

@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-/// How many different limits clients may name: a store never forgets one, and forty of them are
-/// a large fleet's.
-pub(super) const MAX_CLIENT_LIMITS: usize = 4096;
-
 /// The longest key: anything longer was not meant to say who is counted.
 pub(super) const MAX_KEY: usize = 64 << 10;
 
@@ -62,3 +58,6 @@ pub(super) const UNREAD: Duration = Duration::from_secs(10);
 
 /// How long connections have to finish when the server stops.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
+
+/// How many commands of a connection wait for a store elsewhere at once: a usual pipeline.
+pub(super) const MAX_WAITING: usize = 64;

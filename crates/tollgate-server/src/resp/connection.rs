@@ -59,6 +59,9 @@ where
         loop {
             let used = session.answer(input.bytes(), &mut output);
             input.used(used);
+            if session.waits_for_store() {
+                session.ask_store(&mut output).await;
+            }
             answered |= used > 0;
             if output.is_empty() {
                 break;

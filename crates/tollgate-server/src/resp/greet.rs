@@ -136,6 +136,7 @@ fn command(arguments: &[&[u8]], writer: &mut Writer<'_>) -> Answered {
 
 fn info(session: &RespSession, writer: &mut Writer<'_>) -> Answered {
     let counts = session.shared.counts();
+    let live_keys = session.shared.app.backend.live_keys();
     let text = format!(
         "# Server\r\nserver_name:tollgate\r\ntollgate_version:{}\r\nredis_mode:standalone\r\n\
          # Clients\r\nconnected_clients:{}\r\n\
@@ -143,7 +144,7 @@ fn info(session: &RespSession, writer: &mut Writer<'_>) -> Answered {
          # Stats\r\ntotal_connections_received:{}\r\nrejected_connections:{}\r\n\
          protocol_errors:{}\r\ntimed_out_connections:{}\r\nerror_replies:{}\r\n\
          # Replication\r\nrole:master\r\n\
-         # Keyspace\r\nkeys:{}\r\n",
+         # Keyspace\r\n{}",
         env!("CARGO_PKG_VERSION"),
         counts.open,
         counts.accepted,
@@ -151,7 +152,7 @@ fn info(session: &RespSession, writer: &mut Writer<'_>) -> Answered {
         counts.protocol_errors,
         counts.timed_out,
         counts.errors,
-        session.shared.app.backend.live_keys(),
+        live_keys.map(|keys| format!("keys:{keys}\r\n")).unwrap_or_default(),
     );
     writer.bulk(text.as_bytes());
     Ok(())

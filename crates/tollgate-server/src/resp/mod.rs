@@ -1,17 +1,18 @@
 //! The Redis protocol, RESP2 and RESP3, over a gate and its store.
 //!
 //! Bytes become commands in `parse.rs` and `inline.rs`, replies become bytes in `write.rs`. A
-//! `RespSession` answers the commands of one connection and does no I/O; `connection.rs` reads
-//! and writes for it, and `serve.rs` accepts connections.
+//! `RespSession` answers the commands of one connection and does no I/O of its own; `connection.rs`
+//! reads and writes for it, and `serve.rs` accepts connections. What a store elsewhere must answer
+//! is put off, and waited for in `remote.rs`.
 
 mod bounds;
 mod connection;
 mod counts;
 mod greet;
 mod inline;
-mod limits;
 mod parse;
 mod policy;
+mod remote;
 mod serve;
 mod session;
 mod throttle;
@@ -27,7 +28,6 @@ use crate::metrics::Transport;
 
 pub(crate) use counts::Counters;
 pub use counts::RespCounts;
-use limits::Limits;
 pub use serve::serve_resp;
 pub(crate) use serve::{NO_ROOM, serve};
 pub use session::RespSession;
@@ -40,7 +40,6 @@ pub struct Resp(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     app: Arc<App>,
-    limits: Limits,
     password: Option<Box<str>>,
     bounds: RespBounds,
     next_id: AtomicI64,
@@ -92,9 +91,7 @@ impl Resp {
 
     /// Answers from what all transports share.
     pub(crate) fn of(app: Arc<App>) -> Resp {
-        let Backend::Memory(gate) = &app.backend;
         Resp(Arc::new(Shared {
-            limits: Limits::new(gate.store().clone()),
             password: app.settings.resp_password.clone(),
             bounds: app.settings.resp_bounds,
             next_id: AtomicI64::new(1),

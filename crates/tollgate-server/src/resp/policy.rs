@@ -1,17 +1,16 @@
 //! `TG.CHECK`, `TG.PEEK`, `TG.STATUS` and `TG.RESET`: the policy of the gate.
 
 use smallvec::SmallVec;
-use tollgate::{Gate, Reason, Request, Ruling};
+use tollgate::{Gate, Policy, Reason, Request, Ruling};
 
 use super::throttle::at_least;
 use super::write::{Writer, millis, seconds, shown};
 use crate::app::App;
-use crate::backend::Backend;
 use crate::metrics::Transport;
 use crate::resp::bounds::{MAX_ATTRIBUTES, MAX_KEY};
 
 /// What is asked of the policy.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Verb {
     Check,
     Peek,
@@ -34,33 +33,47 @@ pub(super) fn verb(name: &[u8]) -> Option<Verb> {
     known.iter().find(|(word, _)| verb.eq_ignore_ascii_case(word.as_bytes())).map(|of| of.1)
 }
 
-/// Answers the command, or says what is wrong with it.
+/// What a command asks.
+pub(super) enum Asked<'a> {
+    Check(Request<'a>),
+    Peek(Request<'a>),
+    Status(Request<'a>),
+    /// To make a key of a rule new.
+    Reset(&'a str, SmallVec<[&'a str; 8]>),
+}
+
+/// Reads the words after the command's name, or says what is wrong with them.
+pub(super) fn read<'a>(verb: Verb, app: &App, arguments: &[&'a [u8]]) -> Result<Asked<'a>, String> {
+    match verb {
+        Verb::Check => Ok(Asked::Check(request("TG.CHECK [COST n]", arguments)?)),
+        Verb::Peek => Ok(Asked::Peek(request("TG.PEEK [COST n]", arguments)?)),
+        Verb::Status if cost(arguments)?.0.is_some() => {
+            Err("ERR TG.STATUS takes no cost, must be TG.STATUS attr value ..., \
+                 or TG.PEEK COST n attr value ..."
+                .to_owned())
+        }
+        Verb::Status => Ok(Asked::Status(request("TG.STATUS", arguments)?)),
+        Verb::Reset => reset(&app.backend.policy(), arguments),
+    }
+}
+
+/// Answers the command from a gate in memory, or says what is wrong with it.
 pub(super) fn answer(
     verb: Verb,
-    app: &App,
+    (app, gate): (&App, &Gate),
     arguments: &[&[u8]],
     writer: &mut Writer<'_>,
 ) -> Result<(), String> {
-    let arguments = &arguments[1..];
-    let Backend::Memory(gate) = &app.backend;
-    match verb {
-        Verb::Check => {
-            let ruling = gate.check(&request("TG.CHECK [COST n]", arguments)?);
+    match read(verb, app, &arguments[1..])? {
+        Asked::Check(request) => {
+            let ruling = gate.check(&request);
             app.metrics.decided(Transport::Resp, &ruling);
             ruled(&ruling, writer)
         }
-        Verb::Peek => ruled(&gate.peek(&request("TG.PEEK [COST n]", arguments)?), writer),
-        Verb::Status => {
-            if cost(arguments)?.0.is_some() {
-                return Err("ERR TG.STATUS takes no cost, must be TG.STATUS attr value ..., \
-                            or TG.PEEK COST n attr value ..."
-                    .to_owned());
-            }
-            status(&gate.status(&request("TG.STATUS", arguments)?), writer)
-        }
-        Verb::Reset => {
-            let known = reset(gate, arguments)?;
-            writer.integer(i64::from(known));
+        Asked::Peek(request) => ruled(&gate.peek(&request), writer),
+        Asked::Status(request) => status(&gate.status(&request), writer),
+        Asked::Reset(rule, key) => {
+            writer.integer(i64::from(gate.reset(rule, &key)));
             Ok(())
         }
     }
@@ -103,7 +116,7 @@ fn text<'a>(what: &str, word: &'a [u8]) -> Result<&'a str, String> {
         .map_err(|_| format!("ERR {what} is {}, must be text in UTF-8", shown(word)))
 }
 
-fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
+pub(super) fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
     refuse_error(ruling)?;
     writer.map(8);
     named(writer, "allowed").integer(i64::from(ruling.is_allowed()));
@@ -120,7 +133,7 @@ fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
+pub(super) fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
     refuse_error(ruling)?;
     writer.array(ruling.rules().count());
     for rule in ruling.rules() {
@@ -136,13 +149,11 @@ fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a key new; whether anything was known of it.
-fn reset(gate: &Gate, arguments: &[&[u8]]) -> Result<bool, String> {
+fn reset<'a>(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Asked<'a>, String> {
     let [rule, values @ ..] = arguments else {
         return Err("ERR wrong number of arguments, must be TG.RESET rule value ...".to_owned());
     };
     let name = text("a rule", rule)?;
-    let policy = gate.policy();
     let Some(rule) = policy.rules.iter().find(|rule| rule.name == name) else {
         return Err(format!("ERR there is no rule {}, see the policy in force", shown(rule)));
     };
@@ -156,8 +167,7 @@ fn reset(gate: &Gate, arguments: &[&[u8]]) -> Result<bool, String> {
         ));
     }
     let values = values.iter().map(|value| text("a value", value));
-    let values: SmallVec<[&str; 8]> = values.collect::<Result<_, _>>()?;
-    Ok(gate.reset(name, &values))
+    Ok(Asked::Reset(name, values.collect::<Result<_, _>>()?))
 }
 
 fn refuse_error(ruling: &Ruling) -> Result<(), String> {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use tollgate::Limiter;
 
-use super::limits::Numbers;
 use super::parse::{Arguments, Parsed, parse};
-use super::throttle::{self, Batch};
+use super::remote::{Pending, Put};
+use super::throttle::{self, Batch, Numbers};
 use super::write::{Protocol, Writer, shown};
 use super::{Shared, greet, policy};
-use crate::metrics::add;
+use crate::backend::Backend;
+use crate::client_limits::ClientLimiter;
+use crate::metrics::{Transport, add};
 use crate::resp::bounds::WRITE_BUFFER;
 
 /// One client's conversation: bytes in, bytes out, no I/O.
@@ -34,9 +36,11 @@ pub struct RespSession {
     pub(super) authenticated: bool,
     pub(super) over: bool,
     /// The limit that was used last, found again without a lock.
-    last: Option<(Numbers, Limiter)>,
+    last: Option<(Numbers, ClientLimiter)>,
     /// How many bytes the command at the front takes at least.
     needed: usize,
+    /// What waits for a store elsewhere.
+    pub(super) waiting: Vec<Pending>,
 }
 
 impl RespSession {
@@ -50,12 +54,14 @@ impl RespSession {
             over: false,
             last: None,
             needed: 0,
+            waiting: Vec::new(),
         }
     }
 
     /// Answers the whole commands at the front of `input` into `out`, and says how many bytes
     /// they took. Stops early once `out` is full; what is left is to be given again, with what
-    /// follows it.
+    /// follows it. Commands that need a store elsewhere are put off until
+    /// [`ask_store`](Self::ask_store).
     pub fn answer(&mut self, input: &[u8], out: &mut Vec<u8>) -> usize {
         let mut used = 0;
         let mut batch = Batch::default();
@@ -63,10 +69,18 @@ impl RespSession {
         while !self.over && writer.out.len() < WRITE_BUFFER && input.len() - used >= self.needed {
             match parse(&input[used..]) {
                 Ok(Parsed::Command(arguments, length)) => {
+                    let put = self.put_off(&arguments);
+                    if put == Put::Later {
+                        break;
+                    }
                     used += length;
                     self.needed = 0;
-                    self.command(&arguments, &mut batch, &mut writer);
+                    if put == Put::Now {
+                        self.command(&arguments, &mut batch, &mut writer);
+                    }
                 }
+                // What waits is answered before the error that ends it all.
+                Err(_) if self.waits_for_store() => break,
                 Ok(Parsed::Incomplete(needed)) => self.needed = needed,
                 Err(error) => {
                     self.decide(&mut batch, &mut writer);
@@ -124,7 +138,7 @@ impl RespSession {
             batch.push(ask);
             return Ok(());
         }
-        let status = self.limiter(ask.numbers)?.status(ask.key);
+        let status = limiter(&mut self.last, &self.shared, ask.numbers)?.status(ask.key);
         throttle::looked_at(ask.numbers, &status, writer);
         Ok(())
     }
@@ -134,21 +148,16 @@ impl RespSession {
         let Some(numbers) = batch.waiting() else {
             return;
         };
-        match self.limiter(numbers) {
-            Ok(limiter) => batch.decide(limiter, writer),
+        match limiter(&mut self.last, &self.shared, numbers) {
+            Ok(limiter) => {
+                let counts = self.shared.app.metrics.client_limits(Transport::Resp);
+                batch.decide(limiter, counts, writer);
+            }
             Err(error) => {
                 let refused = batch.refuse(&error, writer);
                 (0..refused).for_each(|_| add(&self.shared.counters().errors));
             }
         }
-    }
-
-    fn limiter(&mut self, numbers: Numbers) -> Result<&Limiter, String> {
-        if self.last.as_ref().is_none_or(|(last, _)| *last != numbers) {
-            let limiter = self.shared.limits.get(numbers);
-            self.last = Some((numbers, limiter.map_err(|error| format!("ERR {error}"))?));
-        }
-        self.last.as_ref().map(|(_, limiter)| limiter).ok_or_else(String::new)
     }
 
     fn other(
@@ -164,7 +173,12 @@ impl RespSession {
             return Err("NOAUTH Authentication required, send AUTH password".to_owned());
         }
         if let Some(verb) = policy::verb(name) {
-            return policy::answer(verb, &self.shared.app, arguments, writer);
+            let app = &self.shared.app;
+            return match &app.backend {
+                Backend::Memory(gate) => policy::answer(verb, (app, gate), arguments, writer),
+                // Only what is wrong was not put off.
+                Backend::Redis(_) => policy::read(verb, app, &arguments[1..]).map(drop),
+            };
         }
         greet::answer(self, name, arguments, writer).unwrap_or_else(|| {
             Err(format!(
@@ -174,6 +188,22 @@ impl RespSession {
             ))
         })
     }
+}
+
+/// The limiter with these numbers, without a lock if it was the last.
+fn limiter<'l>(
+    last: &'l mut Option<(Numbers, ClientLimiter)>,
+    shared: &Shared,
+    numbers: Numbers,
+) -> Result<&'l Limiter, String> {
+    let known = match last.take().filter(|(last, _)| *last == numbers) {
+        Some(known) => known,
+        None => {
+            let limiter = shared.app.limits.get(numbers.kind, numbers.limit());
+            (numbers, limiter.map_err(|error| format!("ERR {error}"))?)
+        }
+    };
+    Ok(last.insert(known).1.alone())
 }
 
 impl fmt::Debug for RespSession {

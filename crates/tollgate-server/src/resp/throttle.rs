@@ -1,16 +1,38 @@
 //! `CL.THROTTLE` as redis-cell answers it, and `THROTTLE` as throttlecrab does: the opposite
 //! polarity, another limit, another order.
 
-use smallvec::SmallVec;
-use tollgate::{Decision, Limiter, Status};
+use std::time::Duration;
 
-use super::limits::{Kind, Numbers};
+use smallvec::SmallVec;
+use tollgate::{Decision, Limit, Limiter, Status};
+
 use super::parse::number;
 use super::write::{Writer, seconds, shown};
+use crate::client_limits::Kind;
+use crate::metrics::ClientCounts;
 use crate::resp::bounds::MAX_KEY;
 
 /// How many commands are decided at once: what the core looks for at the same time.
 const BATCH: usize = 16;
+
+/// A limit as a client says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) kind: Kind,
+    pub(super) max_burst: u64,
+    pub(super) count: u64,
+    pub(super) period_secs: u64,
+}
+
+impl Numbers {
+    pub(super) fn limit(self) -> Limit {
+        let burst = match self.kind {
+            Kind::Cell => self.max_burst.saturating_add(1),
+            _ => self.max_burst,
+        };
+        Limit::token_bucket(self.count, Duration::from_secs(self.period_secs)).burst(burst)
+    }
+}
 
 /// What a command asks for.
 pub(super) struct Ask<'a> {
@@ -45,9 +67,19 @@ impl<'a> Batch<'a> {
     }
 
     /// Decides all that wait, in their order.
-    pub(super) fn decide(&mut self, limiter: &Limiter, writer: &mut Writer<'_>) {
+    pub(super) fn decide(
+        &mut self,
+        limiter: &Limiter,
+        counts: &ClientCounts,
+        writer: &mut Writer<'_>,
+    ) {
         if let Some(numbers) = self.waiting() {
-            limiter.check_each(&self.charges, |decision| decided(numbers, &decision, writer));
+            let mut allowed = 0;
+            limiter.check_each(&self.charges, |decision| {
+                allowed += u64::from(decision.is_allowed());
+                decided(numbers, &decision, writer);
+            });
+            counts.add(allowed, self.charges.len());
         }
         self.charges.clear();
     }
@@ -78,7 +110,7 @@ pub(super) fn read<'a>(kind: Kind, arguments: &[&'a [u8]]) -> Result<Ask<'a>, St
         _ => {
             let name = match kind {
                 Kind::Cell => "CL.THROTTLE",
-                Kind::Crab => "THROTTLE",
+                _ => "THROTTLE",
             };
             return Err(format!(
                 "ERR wrong number of arguments, must be {name} key max_burst count period [quantity]"
@@ -90,7 +122,7 @@ pub(super) fn read<'a>(kind: Kind, arguments: &[&'a [u8]]) -> Result<Ask<'a>, St
     }
     let least_burst = match kind {
         Kind::Cell => 0,
-        Kind::Crab => 1,
+        _ => 1,
     };
     Ok(Ask {
         numbers: Numbers {
@@ -113,7 +145,7 @@ pub(super) fn at_least(least: u64, name: &str, text: &[u8]) -> Result<u64, Strin
     })
 }
 
-fn decided(numbers: Numbers, decision: &Decision, writer: &mut Writer<'_>) {
+pub(super) fn decided(numbers: Numbers, decision: &Decision, writer: &mut Writer<'_>) {
     let figures = Figures {
         allowed: decision.is_allowed(),
         remaining: decision.remaining(),
@@ -153,7 +185,7 @@ impl Figures {
                 writer.integer(if self.allowed { -1 } else { self.retry_after });
                 writer.integer(self.reset_after);
             }
-            Kind::Crab => {
+            _ => {
                 writer.integer(i64::from(self.allowed));
                 writer.units(numbers.max_burst);
                 writer.units(self.remaining);

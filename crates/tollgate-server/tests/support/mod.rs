@@ -36,6 +36,7 @@ shadow = true
 /// A server that answers until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    pub(crate) resp: Option<SocketAddr>,
     pub(crate) clock: ManualClock,
     pub(crate) gate: Gate,
     stop: Option<oneshot::Sender<()>>,
@@ -52,8 +53,17 @@ impl Running {
         let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
         let policy = Policy::from_toml("test.toml", POLICY).unwrap().policy;
         let gate = Gate::on(store, policy).unwrap();
-        let builder = Server::builder(Backend::Memory(gate.clone()));
-        let builder = change(builder.http(Some("127.0.0.1:0".parse().unwrap())));
+        Running::over(Backend::Memory(gate.clone()), (gate, clock), change)
+    }
+
+    /// Over another backend than the gate, which is then of no use.
+    pub(crate) fn over(
+        backend: Backend,
+        (gate, clock): (Gate, ManualClock),
+        change: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Running {
+        let anywhere = Some("127.0.0.1:0".parse().unwrap());
+        let builder = change(Server::builder(backend).http(anywhere).resp(anywhere));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -61,10 +71,11 @@ impl Running {
             .unwrap();
         let server = runtime.block_on(builder.bind()).unwrap();
         let address = server.http_address().unwrap();
+        let resp = server.resp_address();
         let (stop, stopping) = oneshot::channel::<()>();
         let stopped = async move { drop(stopping.await) };
         let thread = std::thread::spawn(move || runtime.block_on(server.run(stopped)));
-        Running { address, clock, gate, stop: Some(stop), thread: Some(thread) }
+        Running { address, resp, clock, gate, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Tells it to stop.
@@ -82,6 +93,16 @@ impl Running {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Connection(BufReader::new(stream))
+    }
+
+    /// What the Redis protocol's port answers to these commands, as text.
+    pub(crate) fn resp(&self, commands: &str) -> String {
+        let mut stream = TcpStream::connect(self.resp.unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(format!("{commands}QUIT\r\n").as_bytes()).unwrap();
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).unwrap();
+        answers.strip_suffix("+OK\r\n").unwrap_or_else(|| panic!("{answers:?}")).to_owned()
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Answer {

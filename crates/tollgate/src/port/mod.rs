@@ -18,6 +18,13 @@ use crate::limit::{Limit, LimitError, Plan};
 pub use crate::charge::deciding;
 pub use crate::gate::{Planned, PlannedRule, RuleAnswer};
 pub use crate::policy::{read_override, write_override};
+#[cfg(feature = "watch")]
+pub use crate::watch::follow;
+
+/// What one of so many nodes may give out of a limit while they cannot ask each other.
+pub fn share(limit: &Limit, nodes: u64) -> Limit {
+    limit.share(nodes)
+}
 
 /// Nanoseconds of a microsecond.
 const TICK: u64 = 1000;

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Reload, Watch};
 use crate::gate::Gate;
-use crate::policy::{FileError, Finding, PolicyError};
+use crate::policy::{FileError, Finding, Policy, PolicyError};
 
 impl Gate {
     /// Puts in force what the policy file at `path` holds, now and whenever that is something
@@ -30,24 +31,40 @@ impl Gate {
     pub fn follow(
         &self,
         path: impl AsRef<Path>,
-        mut on_reload: impl FnMut(Reload) + Send + 'static,
+        on_reload: impl FnMut(Reload) + Send + 'static,
     ) -> io::Result<Watch> {
-        let gate = self.clone();
-        let file = path.as_ref().display().to_string();
-        let mut is_first = true;
-        Watch::start(path, move |reload| {
-            let was_first = std::mem::replace(&mut is_first, false);
-            let reload = match reload {
-                Reload::Changed(loaded) if was_first && *gate.policy() == loaded.policy => return,
-                Reload::Changed(loaded) => match gate.replace(loaded.policy.clone()) {
-                    Ok(()) => Reload::Changed(loaded),
-                    Err(error) => Reload::Refused(refusal(&file, error)),
-                },
-                refused => refused,
-            };
-            on_reload(reload);
-        })
+        let (gate, other) = (self.clone(), self.clone());
+        let policies = (move || gate.policy(), move |policy| other.replace(policy));
+        follow(path.as_ref(), policies, on_reload)
     }
+}
+
+/// The same for what is told how to see and to replace the policy in force.
+///
+/// # Errors
+/// As [`Gate::follow`].
+pub fn follow(
+    path: &Path,
+    (in_force, mut replace): (
+        impl Fn() -> Arc<Policy> + Send + 'static,
+        impl FnMut(Policy) -> Result<(), PolicyError> + Send + 'static,
+    ),
+    mut on_reload: impl FnMut(Reload) + Send + 'static,
+) -> io::Result<Watch> {
+    let file = path.display().to_string();
+    let mut is_first = true;
+    Watch::start(path, move |reload| {
+        let was_first = std::mem::replace(&mut is_first, false);
+        let reload = match reload {
+            Reload::Changed(loaded) if was_first && *in_force() == loaded.policy => return,
+            Reload::Changed(loaded) => match replace(loaded.policy.clone()) {
+                Ok(()) => Reload::Changed(loaded),
+                Err(error) => Reload::Refused(refusal(&file, error)),
+            },
+            refused => refused,
+        };
+        on_reload(reload);
+    })
 }
 
 /// What the gate has against a policy that the file's reader had nothing against.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use self::eyes::Eyes;
+pub use self::follow::follow;
 use self::keeper::Keeper;
 use self::pulse::Pulse;
 use crate::policy::{FileError, Loaded};

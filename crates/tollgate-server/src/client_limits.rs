@@ -1,0 +1,270 @@
+//! Limits that clients bring with their requests: made once, kept, and bounded in number.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use parking_lot::RwLock;
+use tollgate::port::{deciding, share};
+use tollgate::{Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Status, check_all};
+use tollgate_redis::{RedisLimiter, StoreError};
+
+use crate::backend::Backend;
+use crate::bounds::MAX_CLIENT_LIMITS;
+
+/// How a limit was brought: each way counts keys of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// redis-cell's `CL.THROTTLE`.
+    Cell,
+    /// throttlecrab's `THROTTLE`.
+    Crab,
+    /// `limits` of a request, by its place among them: another place is another limit.
+    Listed(u8),
+}
+
+/// A limiter over a store of either kind.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientLimiter {
+    Memory(Limiter),
+    /// With what this node goes on with while the store is away: its part of the limit.
+    Redis(RedisLimiter, Limiter),
+}
+
+/// The limits that clients have brought so far.
+pub(crate) struct ClientLimits {
+    backend: Backend,
+    /// What is counted while a store elsewhere is away.
+    alone: OnceLock<MemoryStore>,
+    known: RwLock<HashMap<(Kind, Limit), ClientLimiter>>,
+}
+
+/// What became of a request with limits of its own: of each its text and what it says by itself.
+pub(crate) struct Listed {
+    pub(crate) allowed: bool,
+    /// Whether it was decided without the store.
+    pub(crate) degraded: bool,
+    pub(crate) each: Vec<(Limit, Decision)>,
+}
+
+impl Kind {
+    /// Under which name the store keeps its keys. Names of rules hold no control characters, so
+    /// that no rule meets these.
+    fn name(self) -> String {
+        match self {
+            Kind::Cell => "\u{1f}cl.throttle".to_owned(),
+            Kind::Crab => "\u{1f}throttle".to_owned(),
+            Kind::Listed(place) => format!("\u{1f}limits.{place}"),
+        }
+    }
+}
+
+impl ClientLimits {
+    pub(crate) fn new(backend: Backend) -> ClientLimits {
+        ClientLimits { backend, alone: OnceLock::new(), known: RwLock::default() }
+    }
+
+    /// The limiter of this kind with these numbers, or what is wrong with them.
+    pub(crate) fn get(&self, kind: Kind, limit: Limit) -> Result<ClientLimiter, String> {
+        let asked = (kind, limit);
+        if let Some(limiter) = self.known.read().get(&asked) {
+            return Ok(limiter.clone());
+        }
+        let mut known = self.known.write();
+        if let Some(limiter) = known.get(&asked) {
+            return Ok(limiter.clone());
+        }
+        let (kind, limit) = asked;
+        // A store never forgets a limit, so that one with impossible numbers must not count.
+        limit.validate().map_err(|error| error.to_string())?;
+        if limit.algorithm() == Algorithm::SlidingLog {
+            let message = "sliding_log remembers every request, which only a policy may ask for: \
+                           use sliding_counter";
+            return Err(message.to_owned());
+        }
+        if known.len() >= MAX_CLIENT_LIMITS {
+            return Err(format!(
+                "clients have brought {MAX_CLIENT_LIMITS} different limits, which is the most: \
+                 use the numbers of one of them"
+            ));
+        }
+        let limiter = self.make(kind, limit.clone())?;
+        known.insert((kind, limit), limiter.clone());
+        Ok(limiter)
+    }
+
+    fn make(&self, kind: Kind, limit: Limit) -> Result<ClientLimiter, String> {
+        let name = kind.name();
+        match &self.backend {
+            Backend::Memory(gate) => {
+                let limiter = gate.store().limiter(&name, limit);
+                limiter.map(ClientLimiter::Memory).map_err(|error| error.to_string())
+            }
+            Backend::Redis(gate) => {
+                let part = share(&limit, gate.nodes());
+                let shared = gate.store().limiter(&name, limit).map_err(|error| match error {
+                    StoreError::Limit(error) => error.to_string(),
+                    other => other.to_string(),
+                })?;
+                let store = self.alone.get_or_init(|| memory(self.backend.clock()));
+                let alone = store.limiter(&name, part).map_err(|error| error.to_string())?;
+                Ok(ClientLimiter::Redis(shared, alone))
+            }
+        }
+    }
+
+    /// The limiters of a request's own limits.
+    pub(crate) fn listed(&self, limits: &[Limit]) -> Result<Vec<ClientLimiter>, String> {
+        let of_place = |(place, limit): (usize, &Limit)| {
+            self.get(Kind::Listed(u8::try_from(place).unwrap_or(u8::MAX)), limit.clone())
+                .map_err(|error| format!("limit {limit}: {error}"))
+        };
+        limits.iter().enumerate().map(of_place).collect()
+    }
+
+    /// Takes `cost` of every limit for `key`, if all allow it.
+    pub(crate) async fn check(&self, limiters: &[ClientLimiter], key: &str, cost: u64) -> Listed {
+        let mut degraded = false;
+        if let Backend::Redis(gate) = &self.backend {
+            let shared = limiters.iter().filter_map(ClientLimiter::shared);
+            let charges: Vec<_> = shared.map(|limiter| limiter.charge(key).cost(cost)).collect();
+            if let Ok(decisions) = gate.store().check_all(&charges).await {
+                let each = decisions.iter().map(|(_, decision)| *decision);
+                return Listed::new((decisions.is_allowed(), false), limiters, each);
+            }
+            degraded = true;
+        }
+        let alone = limiters.iter().map(ClientLimiter::alone);
+        let charges: Vec<_> = alone.map(|limiter| limiter.charge(&key).cost(cost)).collect();
+        let decisions = check_all(&charges);
+        let each = decisions.iter().map(|(_, decision)| decision);
+        Listed::new((decisions.is_allowed(), degraded), limiters, each)
+    }
+
+    /// What [`check`](Self::check) would say, taking nothing.
+    pub(crate) async fn peek(limiters: &[ClientLimiter], key: &str, cost: u64) -> Listed {
+        let mut degraded = false;
+        let mut each = Vec::with_capacity(limiters.len());
+        for limiter in limiters {
+            let (decision, without_store) = limiter.peek(key, cost).await;
+            degraded |= without_store;
+            each.push(decision);
+        }
+        let allowed = each.iter().all(Decision::is_allowed);
+        Listed::new((allowed, degraded), limiters, each)
+    }
+}
+
+fn memory(clock: &Clock) -> MemoryStore {
+    // A number of keys that is within every bound.
+    let builder = MemoryStore::builder().clock(clock.clone());
+    builder.build().expect("the usual number of keys can be kept")
+}
+
+impl ClientLimiter {
+    /// The limiter that needs nobody.
+    pub(crate) fn alone(&self) -> &Limiter {
+        match self {
+            ClientLimiter::Memory(limiter) | ClientLimiter::Redis(_, limiter) => limiter,
+        }
+    }
+
+    fn shared(&self) -> Option<&RedisLimiter> {
+        match self {
+            ClientLimiter::Redis(limiter, _) => Some(limiter),
+            ClientLimiter::Memory(_) => None,
+        }
+    }
+
+    fn limit(&self) -> &Limit {
+        match self {
+            ClientLimiter::Memory(limiter) => limiter.limit(),
+            ClientLimiter::Redis(limiter, _) => limiter.limit(),
+        }
+    }
+
+    /// Takes `cost` for `key`, and says whether that was decided without the store.
+    pub(crate) async fn check(&self, key: &[u8], cost: u64) -> (Decision, bool) {
+        if let Some(shared) = self.shared() {
+            match shared.check_n(key, cost).await {
+                Ok(decision) => return (decision, false),
+                Err(_) => return (self.alone().check_n(key, cost), true),
+            }
+        }
+        (self.alone().check_n(key, cost), false)
+    }
+
+    async fn peek(&self, key: &str, cost: u64) -> (Decision, bool) {
+        if let Some(shared) = self.shared() {
+            match shared.peek_n(key, cost).await {
+                Ok(decision) => return (decision, false),
+                Err(_) => return (self.alone().peek_n(key, cost), true),
+            }
+        }
+        (self.alone().peek_n(key, cost), false)
+    }
+
+    /// How `key` stands.
+    pub(crate) async fn status(&self, key: &[u8]) -> Status {
+        if let Some(shared) = self.shared()
+            && let Ok(status) = shared.status(key).await
+        {
+            return status;
+        }
+        self.alone().status(key)
+    }
+}
+
+impl Listed {
+    fn new(
+        (allowed, degraded): (bool, bool),
+        limiters: &[ClientLimiter],
+        each: impl IntoIterator<Item = Decision>,
+    ) -> Listed {
+        let limits = limiters.iter().map(|limiter| limiter.limit().clone());
+        Listed { allowed, degraded, each: limits.zip(each).collect() }
+    }
+
+    /// The limit that decides, and how.
+    pub(crate) fn deciding(&self) -> Option<(&Limit, &Decision)> {
+        deciding(self.each.iter().map(|(limit, decision)| (limit, decision)))
+    }
+}
+
+impl fmt::Debug for ClientLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.known.read().len();
+        f.debug_struct("ClientLimits").field("known", &known).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate::{Gate, Policy};
+
+    use super::*;
+
+    #[test]
+    fn only_so_many_different_limits_are_kept_and_known_ones_go_on() {
+        let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
+        let bucket = |count| Limit::token_bucket(count, Duration::from_secs(60));
+        for count in 1..=4094 {
+            assert!(limits.get(Kind::Cell, bucket(count)).is_ok());
+        }
+        assert!(limits.get(Kind::Crab, bucket(1)).is_ok());
+        assert!(limits.get(Kind::Listed(0), bucket(1)).is_ok());
+        let error = limits.get(Kind::Listed(1), bucket(1)).unwrap_err();
+        assert!(error.contains("4096 different limits"), "{error}");
+        assert!(limits.get(Kind::Cell, bucket(1)).is_ok());
+        assert!(limits.get(Kind::Cell, bucket(0)).unwrap_err().contains("count is 0"));
+    }
+
+    #[test]
+    fn a_limit_that_remembers_every_request_is_refused() {
+        let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
+        let log = "10000000/h sliding_log".parse().unwrap();
+        assert!(limits.listed(&[log]).unwrap_err().contains("use sliding_counter"));
+    }
+}

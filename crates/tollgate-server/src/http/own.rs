@@ -1,0 +1,71 @@
+//! Limits that a request brings with it.
+
+use axum::response::Response;
+use http::StatusCode;
+
+use super::body::{Asked, Own};
+use super::check::{Denied, EXAMPLE};
+use super::decision::{Decision, json, tell};
+use super::problem::Problem;
+use crate::app::App;
+use crate::client_limits::{ClientLimiter, ClientLimits, Listed};
+use crate::metrics::Transport;
+
+const LIMITS_EXAMPLE: &str = r#"{"key": "42", "limits": ["10/s burst 5", "1000/h"], "cost": 1}"#;
+
+/// A request with limits of its own, which are known to be right.
+pub(super) struct Ready<'a> {
+    own: Own<'a>,
+    limiters: Vec<ClientLimiter>,
+}
+
+impl App {
+    /// The limits that the request brings, if it does; nothing is taken yet.
+    pub(super) fn own<'a>(&self, asked: &'a Asked<'_>) -> Result<Option<Ready<'a>>, Problem> {
+        let wrong = |detail| Problem::new(StatusCode::BAD_REQUEST, detail).example(LIMITS_EXAMPLE);
+        let Some(own) = asked.own().map_err(wrong)? else { return Ok(None) };
+        let limiters = self.limits.listed(own.limits).map_err(wrong)?;
+        Ok(Some(Ready { own, limiters }))
+    }
+
+    pub(super) async fn check_own(&self, ready: &Ready<'_>) -> Listed {
+        let listed = self.limits.check(&ready.limiters, ready.own.key, ready.own.cost).await;
+        let counts = self.metrics.client_limits(Transport::Http);
+        counts.decided(listed.allowed, listed.degraded);
+        listed
+    }
+
+    pub(super) async fn peek_own(&self, ready: &Ready<'_>) -> Listed {
+        ClientLimits::peek(&ready.limiters, ready.own.key, ready.own.cost).await
+    }
+
+    /// The answer to who brought limits.
+    pub(super) fn answer_own(&self, listed: &Listed, denied: Denied) -> Response {
+        let Some((limit, decision)) = listed.deciding() else {
+            // There is at least one, or it would not have been read.
+            return json(&Decision::of_own(listed));
+        };
+        let (style, name) = (&self.settings.style, limit.to_string());
+        let fields = style.of_decision((&name, limit), decision, self.backend.clock());
+        let mut response = match denied {
+            Denied::Enforced if !listed.allowed => {
+                Problem::of_own(listed, decision, &fields, style.tells()).response()
+            }
+            _ => json(&Decision::of_own(listed)),
+        };
+        tell(response.headers_mut(), fields);
+        response
+    }
+}
+
+/// Where limits of one's own are not for.
+pub(super) fn none_of_its_own(asked: &Asked<'_>) -> Result<(), Problem> {
+    let wrong = |detail| Problem::new(StatusCode::BAD_REQUEST, detail).example(EXAMPLE);
+    match asked.own().map_err(&wrong)? {
+        None => Ok(()),
+        Some(_) => {
+            let detail = "\"limits\" are for /v1/check, /v1/check/batch and /v1/peek";
+            Err(wrong(detail.to_owned()))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Commands whose answer is in a store elsewhere: a session puts them off, and the connection waits
+//! for all of them at once.
+
+use futures_util::future::join_all;
+use tollgate::{Decision, Ruling, Status};
+
+use super::policy::{self, Verb};
+use super::session::RespSession;
+use super::throttle::{self, Numbers};
+use super::write::Writer;
+use super::{Shared, bounds};
+use crate::backend::Backend;
+use crate::metrics::{Transport, add};
+
+/// A command that waits for the store. What it holds is no longer than what was read.
+#[derive(Debug)]
+pub(super) enum Pending {
+    Throttle { numbers: Numbers, key: Vec<u8>, quantity: u64 },
+    Policy { verb: Verb, arguments: Vec<Vec<u8>> },
+}
+
+/// What becomes of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It is answered now.
+    Now,
+    /// It waits for the store.
+    Off,
+    /// Those that wait are answered first.
+    Later,
+}
+
+/// What the store said.
+enum Told {
+    Decided(Numbers, Decision),
+    LookedAt(Numbers, Status),
+    Ruled(Ruling),
+    Stands(Ruling),
+    Reset(bool),
+}
+
+impl RespSession {
+    /// Puts a command off that needs a store elsewhere, keeping the order of all.
+    pub(super) fn put_off(&mut self, arguments: &[&[u8]]) -> Put {
+        if matches!(self.shared.app.backend, Backend::Memory(_)) {
+            return Put::Now;
+        }
+        match self.pending(arguments) {
+            Some(_) if self.waiting.len() >= bounds::MAX_WAITING => Put::Later,
+            Some(pending) => {
+                self.waiting.push(pending);
+                Put::Off
+            }
+            None if self.waiting.is_empty() => Put::Now,
+            None => Put::Later,
+        }
+    }
+
+    /// The command, if it needs the store; one that is wrong does not.
+    fn pending(&self, arguments: &[&[u8]]) -> Option<Pending> {
+        let name = arguments.first().filter(|_| self.authenticated)?;
+        if let Some(kind) = throttle::kind(name) {
+            let ask = throttle::read(kind, arguments).ok()?;
+            let (numbers, quantity) = (ask.numbers, ask.quantity);
+            return Some(Pending::Throttle { numbers, key: ask.key.to_vec(), quantity });
+        }
+        let verb = policy::verb(name)?;
+        policy::read(verb, &self.shared.app, &arguments[1..]).ok()?;
+        let arguments = arguments[1..].iter().map(|argument| argument.to_vec()).collect();
+        Some(Pending::Policy { verb, arguments })
+    }
+
+    /// Whether [`answer`](Self::answer) has put commands off that [`ask_store`](Self::ask_store)
+    /// answers: never so for state in memory.
+    pub fn waits_for_store(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Answers into `out` what was put off, in the order of the commands.
+    pub async fn ask_store(&mut self, out: &mut Vec<u8>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let shared = &*self.shared;
+        let answers = join_all(waiting.iter().map(|pending| pending.ask(shared))).await;
+        let mut writer = Writer { out, protocol: self.protocol };
+        for answer in answers {
+            let told = answer.and_then(|told| told.write(&mut writer));
+            if let Err(error) = told {
+                add(&shared.counters().errors);
+                writer.error(&error);
+            }
+        }
+    }
+}
+
+impl Pending {
+    async fn ask(&self, shared: &Shared) -> Result<Told, String> {
+        let app = &shared.app;
+        match self {
+            Pending::Throttle { numbers, key, quantity } => {
+                let limiter = app.limits.get(numbers.kind, numbers.limit());
+                let limiter = limiter.map_err(|error| format!("ERR {error}"))?;
+                if *quantity == 0 {
+                    return Ok(Told::LookedAt(*numbers, limiter.status(key).await));
+                }
+                let (decision, degraded) = limiter.check(key, *quantity).await;
+                let counts = app.metrics.client_limits(Transport::Resp);
+                counts.decided(decision.is_allowed(), degraded);
+                Ok(Told::Decided(*numbers, decision))
+            }
+            Pending::Policy { verb, arguments } => {
+                let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+                Ok(match policy::read(*verb, app, &arguments)? {
+                    policy::Asked::Check(request) => {
+                        let ruling = app.backend.check(&request).await;
+                        app.metrics.decided(Transport::Resp, &ruling);
+                        Told::Ruled(ruling)
+                    }
+                    policy::Asked::Peek(request) => Told::Ruled(app.backend.peek(&request).await),
+                    policy::Asked::Status(request) => {
+                        Told::Stands(app.backend.status(&request).await)
+                    }
+                    policy::Asked::Reset(rule, key) => {
+                        Told::Reset(app.backend.reset(rule, &key).await.map_err(away)?)
+                    }
+                })
+            }
+        }
+    }
+}
+
+impl Told {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), String> {
+        match self {
+            Told::Decided(numbers, decision) => throttle::decided(*numbers, decision, writer),
+            Told::LookedAt(numbers, status) => throttle::looked_at(*numbers, status, writer),
+            Told::Ruled(ruling) => return policy::ruled(ruling, writer),
+            Told::Stands(ruling) => return policy::status(ruling, writer),
+            Told::Reset(known) => writer.integer(i64::from(*known)),
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "map_err hands it over")]
+fn away(error: tollgate_redis::StoreError) -> String {
+    format!("ERR {error}")
+}

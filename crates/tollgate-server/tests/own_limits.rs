@@ -1,0 +1,94 @@
+//! Limits that a request brings with it, over HTTP.
+#![allow(clippy::unwrap_used, reason = "of tests")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::Running;
+
+const OWN: &str = r#"{"key": "ana", "limits": ["2/s", {"count": 10, "per": "1h"}]}"#;
+
+#[test]
+fn all_limits_that_a_request_brings_are_taken_or_none() {
+    let server = Running::new();
+    let first = server.post("/v1/check", OWN);
+    assert_eq!(first.status, 200);
+    assert_eq!(first.header("ratelimit"), Some("\"2/s\";r=1;t=1"));
+    let first = first.json();
+    assert_eq!((&first["allowed"], &first["reason"]), (&true.into(), &"limits".into()));
+    assert_eq!((&first["rule"], &first["remaining"]), (&"2/s".into(), &1.into()));
+    assert_eq!(first["rules"][1]["rule"], "10/h");
+    server.post("/v1/check", OWN);
+    let third = server.post("/v1/check", OWN).json();
+    assert_eq!((&third["allowed"], &third["retry_after_ms"]), (&false.into(), &500.into()));
+    assert_eq!(third["rules"][1]["remaining"], 8, "the hour was charged for a denied request");
+    let refused = server.post("/v1/check?enforce=true", OWN);
+    let problem = refused.problem(429);
+    assert_eq!(problem["violated-policies"], serde_json::json!(["2/s"]));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    server.clock.advance(Duration::from_millis(500));
+    assert_eq!(server.post("/v1/check", OWN).json()["allowed"], true);
+}
+
+#[test]
+fn a_peek_at_limits_of_ones_own_takes_nothing() {
+    let server = Running::new();
+    for _ in 0..3 {
+        let peeked = server.post("/v1/peek", OWN).json();
+        assert_eq!((&peeked["allowed"], &peeked["remaining"]), (&true.into(), &2.into()));
+    }
+}
+
+#[test]
+fn keys_of_limits_are_apart_from_those_of_the_policy_and_of_the_redis_protocol() {
+    let server = Running::new();
+    server.post("/v1/check", r#"{"attributes": {"user": "ana"}, "cost": 10}"#);
+    assert!(server.resp("THROTTLE ana 2 2 1 2\r\n").starts_with("*5\r\n:1\r\n"));
+    assert_eq!(server.post("/v1/check", OWN).json()["remaining"], 1);
+}
+
+#[test]
+fn a_batch_may_bring_limits_and_is_refused_as_a_whole_where_one_is_wrong() {
+    let server = Running::new();
+    let user = r#"{"attributes": {"user": "ana"}}"#;
+    let both = server.post("/v1/check/batch", &format!(r#"{{"requests": [{OWN}, {user}]}}"#));
+    let both = both.json();
+    assert_eq!(both["decisions"][0]["rule"], "2/s");
+    assert_eq!(both["decisions"][1]["rule"], "per-user");
+    let wrong = r#"{"key": "ana", "limits": ["1/h sliding_log"]}"#;
+    server.post("/v1/check/batch", &format!(r#"{{"requests": [{OWN}, {wrong}]}}"#)).problem(400);
+    assert_eq!(server.post("/v1/peek", OWN).json()["remaining"], 1);
+}
+
+#[test]
+fn wrong_limits_are_told_what_would_be_right() {
+    let server = Running::new();
+    let nine = format!(r#"{{"key": "a", "limits": [{}]}}"#, ["\"1/s\""; 9].join(","));
+    for (body, says) in [
+        (r#"{"limits": ["1/s"]}"#, "need a \\\"key\\\""),
+        (r#"{"key": "a"}"#, "there are none"),
+        (r#"{"key": "a", "limits": []}"#, "no limits"),
+        (r#"{"key": "a", "limits": "1/s"}"#, "an array of limits"),
+        (r#"{"key": "a", "limits": ["often"]}"#, "often"),
+        (r#"{"key": "a", "limits": ["0/s"]}"#, "count is 0"),
+        (r#"{"key": "a", "limits": [{"count": 1}]}"#, "per"),
+        (r#"{"key": "a", "limits": ["5/s sliding_log"]}"#, "use sliding_counter"),
+        (
+            r#"{"key": "a", "limits": ["1/s"], "attributes": {"user": "a"}}"#,
+            "in place of the policy",
+        ),
+        (&nine, "more than 8 limits"),
+    ] {
+        let answer = server.post("/v1/check", body);
+        answer.problem(400);
+        assert!(answer.body.contains(says), "{body}: {}", answer.body);
+    }
+    for path in ["/v1/refund", "/v1/reserve"] {
+        let answer = server.post(path, OWN);
+        answer.problem(400);
+        assert!(answer.body.contains("are for /v1/check"), "{}", answer.body);
+    }
+    let zero = server.post("/v1/check?enforce=true", &OWN.replace('}', ", \"cost\": 3}"));
+    assert!(zero.status == 400, "{zero:?}");
+}

@@ -1,0 +1,94 @@
+//! The server over a real Redis: the same answers, shared by servers, and what becomes of them
+//! while it is away.
+#![allow(clippy::unwrap_used, reason = "of tests")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::Running;
+use tollgate::{Gate, ManualClock, Policy};
+use tollgate_redis::{RedisGate, RedisStore};
+use tollgate_server::Backend;
+use tollgate_testkit::{Fault, FaultProxy, RedisServer};
+
+/// A server over the Redis at `url`. Time is Redis' own: limits here are slow.
+fn over(url: &str) -> Running {
+    let policy = || Policy::from_toml("t.toml", support::POLICY).unwrap().policy;
+    let gate = RedisGate::on(RedisStore::open(url).unwrap(), policy()).unwrap();
+    let unused = (Gate::new(policy()).unwrap(), ManualClock::new());
+    Running::over(Backend::Redis(gate), unused, |server| server)
+}
+
+const ANA: &str = r#"{"attributes": {"user": "ana"}}"#;
+
+#[test]
+fn servers_share_what_is_in_redis_over_both_protocols() {
+    let redis = RedisServer::start();
+    let (one, other) = (over(&redis.url()), over(&redis.url()));
+    let first = one.post("/v1/check", ANA).json();
+    assert_eq!((&first["rule"], &first["remaining"]), (&"per-user".into(), &9.into()));
+    assert!(first.get("degraded").is_none(), "{first}");
+    let told = other.resp("TG.CHECK COST 2 user ana\r\nTG.PEEK user ana\r\nPING\r\n");
+    assert_eq!(told.matches("remaining\r\n:7\r\n").count(), 2, "{told}");
+    assert!(told.ends_with("+PONG\r\n"), "answers keep their order: {told}");
+    assert_eq!(one.post("/v1/peek", ANA).json()["remaining"], 7);
+    assert_eq!(one.post("/v1/refund", ANA).json()["refunded"], 1);
+    let held = one.post("/v1/reserve", ANA).json();
+    assert_eq!(held["remaining"], 7);
+    let id = held["id"].as_str().unwrap();
+    assert_eq!(one.post(&format!("/v1/reserve/{id}/cancel"), "").json()["charged"], 0);
+    assert!(other.resp("TG.STATUS user ana\r\n").contains("remaining\r\n:8\r\n"));
+    assert_eq!(other.resp("TG.RESET per-user ana\r\n"), ":1\r\n");
+    assert_eq!(one.post("/v1/peek", ANA).json()["remaining"], 10);
+    assert_eq!(one.ask("GET /readyz", &[]).body, "ready\n");
+}
+
+#[test]
+fn limits_that_clients_bring_are_shared_too() {
+    let redis = RedisServer::start();
+    let (one, other) = (over(&redis.url()), over(&redis.url()));
+    let pipeline = "CL.THROTTLE ana 4 1 3600\r\n".repeat(5);
+    let told = one.resp(&pipeline);
+    assert_eq!(told.matches("*5\r\n:0\r\n:5\r\n").count(), 5, "{told}");
+    assert!(other.resp("CL.THROTTLE ana 4 1 3600\r\n").starts_with("*5\r\n:1\r\n:5\r\n:0\r\n"));
+    assert!(other.resp("CL.THROTTLE ana 4 1 3600 0\r\n").starts_with("*5\r\n:0\r\n:5\r\n:0\r\n"));
+    assert!(one.resp("THROTTLE ana 4 1 x\r\n").starts_with("-ERR period is"), "still told");
+    let own = r#"{"key": "ana", "limits": ["2/h", "5/day"]}"#;
+    assert_eq!(one.post("/v1/check", own).json()["remaining"], 1);
+    let second = other.post("/v1/check", own).json();
+    assert_eq!((&second["remaining"], &second["rules"][1]["remaining"]), (&0.into(), &3.into()));
+    assert_eq!(other.post("/v1/check", own).json()["allowed"], false);
+}
+
+#[test]
+fn while_redis_is_away_it_answers_by_itself_and_says_so() {
+    let redis = RedisServer::start();
+    let proxy = FaultProxy::to(redis.port());
+    let server = over(&proxy.url());
+    server.post("/v1/check", ANA);
+    proxy.set(Fault::Refuse);
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let told = server.post("/v1/check", ANA).json();
+        let ready = server.ask("GET /readyz", &[]);
+        assert_eq!(ready.status, 200, "without it nobody would answer");
+        if told["degraded"] == true && ready.body.starts_with("ready, degraded: the store ") {
+            break;
+        }
+        assert!(Instant::now() < until, "{told} {}", ready.body);
+    }
+    assert!(server.resp("THROTTLE ana 3 1 3600\r\n").starts_with("*5\r\n:1\r\n:3\r\n:2\r\n"));
+    let own = r#"{"key": "ana", "limits": ["2/h"]}"#;
+    let told = server.post("/v1/check", own).json();
+    assert_eq!((&told["degraded"], &told["remaining"]), (&true.into(), &1.into()));
+    let refund = server.post("/v1/refund", ANA);
+    refund.problem(503);
+    proxy.set(Fault::None);
+    let until = Instant::now() + Duration::from_secs(20);
+    while server.ask("GET /readyz", &[]).body != "ready\n" {
+        assert!(Instant::now() < until, "it never came back");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(server.post("/v1/check", ANA).json().get("degraded").is_none());
+}
