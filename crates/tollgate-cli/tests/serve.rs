@@ -76,6 +76,15 @@ impl Served {
         answer
     }
 
+    fn get(&self, path: &str) -> String {
+        let mut stream = self.connect();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
     fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
@@ -232,6 +241,10 @@ fn a_policy_file_is_obeyed_and_read_again() {
     folder.write("own.toml", rule("7/hour of need"));
     served.wait_for_log("the policy stays as it was");
     assert!(served.post("/v1/peek", USER).contains("\"limit\":7,"));
+    let metrics = served.get("/metrics");
+    assert!(metrics.contains("\ntollgate_policy_version 2\n"), "{metrics}");
+    assert!(metrics.contains("tollgate_policy_reloads_total{result=\"refused\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("\ntollgate_policy_last_reload_successful 0\n"), "{metrics}");
     folder.write("own.toml", rule("9/h"));
     sees("\"limit\":9,");
     served.signal("TERM");

@@ -1,11 +1,12 @@
 //! The connection: to one server, or to the nodes of a Cluster; each call within its time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
 use crate::error::StoreError;
+use crate::histogram::Histogram;
 use crate::link::Dialer;
 use crate::outage::Health;
 use crate::routed::{Node, Routed};
@@ -22,6 +23,7 @@ struct Shared {
     /// The longest a call may take.
     timeout: Duration,
     address: String,
+    latency: Histogram,
 }
 
 enum Way {
@@ -46,7 +48,7 @@ impl Connection {
                 Way::Cluster(Arc::new(Routed::new(&seeds, timeout, connect_timeout)?))
             }
         };
-        Ok(Connection(Arc::new(Shared { way, timeout, address })))
+        Ok(Connection(Arc::new(Shared { way, timeout, address, latency: Histogram::default() })))
     }
 
     /// Makes it now.
@@ -95,10 +97,21 @@ impl Connection {
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        let timed = async {
+            let began = Instant::now();
+            let done = work.await;
+            self.0.latency.record(began.elapsed());
+            done
+        };
         match &self.0.way {
-            Way::One(server) => server.within(work).await,
-            Way::Cluster(routed) => routed.within(work).await,
+            Way::One(server) => server.within(timed).await,
+            Way::Cluster(routed) => routed.within(timed).await,
         }
+    }
+
+    /// How long the calls took that were not given up.
+    pub(crate) fn latency(&self) -> &Histogram {
+        &self.0.latency
     }
 
     /// Sends a command and waits for the answer, no longer than a call may take.

@@ -11,6 +11,7 @@ use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT
 use crate::connection::Connection;
 use crate::denied::Denials;
 use crate::error::StoreError;
+use crate::histogram::Histogram;
 use crate::limiter::RedisLimiter;
 use crate::outage::Health;
 use crate::script;
@@ -82,6 +83,11 @@ impl RedisStore {
     /// How it fares. Asks nobody, and is up to date with the last call.
     pub fn health(&self) -> Health {
         Health { denied_locally: self.denials.answered(), ..self.inner.connection.health() }
+    }
+
+    /// How long its calls took, but for those that timed out or were not made since the store was away.
+    pub fn latency(&self) -> &Histogram {
+        self.inner.connection.latency()
     }
 
     /// The limiter `name`: `limit` over many keys. Limiters of one name, in whatever process, share

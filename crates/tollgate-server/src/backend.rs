@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Request, Ruling, Watch};
-use tollgate_redis::{Health, RedisGate, RedisHold, StoreError};
+use tollgate_redis::{Health, Histogram, RedisGate, RedisHold, StoreError};
 
 /// A policy over the state that all transports share.
 #[derive(Clone, Debug)]
@@ -141,6 +141,14 @@ impl Backend {
         match self {
             Backend::Memory(_) => None,
             Backend::Redis(gate) => Some(gate.store().health()),
+        }
+    }
+
+    /// How long calls to a store elsewhere took; `None` for memory.
+    pub fn store_latency(&self) -> Option<&Histogram> {
+        match self {
+            Backend::Memory(_) => None,
+            Backend::Redis(gate) => Some(gate.store().latency()),
         }
     }
 

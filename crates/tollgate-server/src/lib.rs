@@ -23,14 +23,17 @@ mod app;
 mod backend;
 mod bounds;
 mod client_limits;
+mod exposition;
 mod http;
 mod listen;
 mod metrics;
 mod patience;
+mod reload;
 mod resp;
 mod serve;
 
 pub use backend::{Backend, Held};
 pub use http::ProxyHeaders;
+pub use reload::ReloadCounts;
 pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};
 pub use serve::{BindError, Server, ServerBuilder, Stopped};

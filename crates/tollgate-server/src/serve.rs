@@ -18,6 +18,7 @@ use crate::bounds::MAX_CONNECTIONS;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
+use crate::reload::ReloadCounts;
 use crate::resp::{self, RespBounds};
 
 /// A server to be.
@@ -70,6 +71,11 @@ impl Server {
     /// Where it listens for the Redis protocol.
     pub fn resp_address(&self) -> Option<SocketAddr> {
         self.address(Transport::Resp)
+    }
+
+    /// For whoever changes the policy, to count what became of it.
+    pub fn reload_counts(&self) -> ReloadCounts {
+        ReloadCounts::new(Arc::clone(&self.app))
     }
 
     fn address(&self, transport: Transport) -> Option<SocketAddr> {

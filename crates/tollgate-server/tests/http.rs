@@ -163,6 +163,31 @@ fn metrics_count_decisions_by_rule_and_outcome() {
 }
 
 #[test]
+fn metrics_count_every_transport_and_how_long_it_took() {
+    let server = Running::new();
+    server.post("/v1/check", r#"{"key": "a", "limits": ["1/h"]}"#);
+    server.resp("TG.CHECK user ana\r\nTHROTTLE a 1 1 3600\r\nTHROTTLE a 1 1 3600\r\nNO\r\n");
+    let metrics = server.ask("GET /metrics", &[]).body;
+    for line in [
+        "tollgate_decisions_total{rule=\"per-user\",outcome=\"allowed\",transport=\"resp\"} 1",
+        "tollgate_decisions_total{rule=\"(client limits)\",outcome=\"allowed\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"(client limits)\",outcome=\"allowed\",transport=\"resp\"} 1",
+        "tollgate_decisions_total{rule=\"(client limits)\",outcome=\"denied\",transport=\"resp\"} 1",
+        "tollgate_request_duration_seconds_count{transport=\"http\"} 1",
+        "tollgate_connections_accepted_total{transport=\"resp\"} 1",
+        "tollgate_resp_errors_total 1",
+        "tollgate_store_up 1",
+        "tollgate_policy_version 1",
+        "tollgate_policy_rules 3",
+    ] {
+        assert!(metrics.lines().any(|of| of == line), "{line} in\n{metrics}");
+    }
+    let count = "tollgate_request_duration_seconds_count{transport=\"resp\"} ";
+    let count = metrics.lines().find_map(|line| line.strip_prefix(count)).unwrap();
+    assert!(count.parse::<u64>().unwrap() > 0, "{metrics}");
+}
+
+#[test]
 fn a_connection_that_has_ended_is_counted_no_more() {
     let server = Running::new();
     let others = [server.connect(), server.connect()];

@@ -82,6 +82,11 @@ fn while_redis_is_away_it_answers_by_itself_and_says_so() {
     let own = r#"{"key": "ana", "limits": ["2/h"]}"#;
     let told = server.post("/v1/check", own).json();
     assert_eq!((&told["degraded"], &told["remaining"]), (&true.into(), &1.into()));
+    let metrics = server.ask("GET /metrics", &[]).body;
+    assert!(metrics.contains("\ntollgate_store_up 0\n"), "{metrics}");
+    assert!(metrics.contains("\ntollgate_store_outages_total 1\n"), "{metrics}");
+    assert!(metrics.contains("outcome=\"degraded\",transport=\"http\"} "), "{metrics}");
+    assert!(metrics.contains("\ntollgate_store_duration_seconds_count "), "{metrics}");
     let refund = server.post("/v1/refund", ANA);
     refund.problem(503);
     proxy.set(Fault::None);

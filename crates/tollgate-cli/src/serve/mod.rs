@@ -13,7 +13,7 @@ use tollgate::{
     Dialect, Gate, HeaderStyle, MemoryStore, Policy, PolicyError, Reload, Verbosity, Watch,
 };
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
-use tollgate_server::{Backend, ProxyHeaders, Server, Stopped};
+use tollgate_server::{Backend, ProxyHeaders, ReloadCounts, Server, Stopped};
 use tollgate_tower::ClientIp;
 
 use crate::paint::Paint;
@@ -99,7 +99,6 @@ impl Serve {
         let runtime = runtime.map_err(cannot("start"))?;
         let backend = self.backend()?;
         start_log();
-        let _watch = self.policy.as_deref().map(|path| follow(&backend, path)).transpose()?;
         runtime.block_on(self.serve(backend, client_ip, (out, paint)))
     }
 
@@ -139,7 +138,7 @@ impl Serve {
         // Before anything is announced: who reads it may send a signal at once.
         let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
         let style = HeaderStyle::new().dialect(self.headers).verbosity(self.tell);
-        let mut server = Server::builder(backend)
+        let mut server = Server::builder(backend.clone())
             .http(self.http.0)
             .resp(self.resp.0)
             .header_style(style)
@@ -149,6 +148,9 @@ impl Serve {
             server = server.header_attribute(attribute, header.clone());
         }
         let server = server.bind().await.map_err(|error| Failure::Start(chain(&error)))?;
+        let counts = server.reload_counts();
+        let follow = |path| follow(&backend, path, counts);
+        let _watch = self.policy.as_deref().map(follow).transpose()?;
         let banner = Banner {
             http: server.http_address(),
             resp: server.resp_address(),
@@ -181,15 +183,17 @@ fn refused(error: PolicyError) -> Failure {
 }
 
 /// Puts in force what the file holds whenever that is something else.
-fn follow(backend: &Backend, path: &Path) -> Result<Watch, Failure> {
-    let watch = backend.follow(path, |reload| match reload {
+fn follow(backend: &Backend, path: &Path, counts: ReloadCounts) -> Result<Watch, Failure> {
+    let watch = backend.follow(path, move |reload| match reload {
         Reload::Changed(loaded) => {
+            counts.changed();
             for warning in policy_file::lines(&loaded.warnings) {
                 tracing::warn!("{warning}");
             }
             tracing::info!(rules = loaded.policy.rules.len(), "the policy was changed");
         }
         Reload::Refused(error) => {
+            counts.refused();
             for line in policy_file::lines(&error.findings) {
                 tracing::error!("{line}");
             }

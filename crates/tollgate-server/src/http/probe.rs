@@ -10,6 +10,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::problem::Problem;
 use crate::app::App;
+use crate::exposition;
 
 /// Whether the process lives.
 pub(super) async fn healthz() -> &'static str {
@@ -39,7 +40,7 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let text = app.metrics.text(&app.backend, app.holds.len());
+    let text = exposition::text(&app, app.holds.len());
     let mut response = Response::new(text.into());
     let of_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, of_type);

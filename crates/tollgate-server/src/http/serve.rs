@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use hyper::body::Incoming;
@@ -15,6 +16,7 @@ use tower_service::Service;
 use crate::app::App;
 use crate::bounds::{DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_HEAD, WRITE_TIMEOUT};
 use crate::listen::{Accepted, Listener, Stop};
+use crate::metrics::Transport;
 use crate::patience::Patience;
 use crate::serve::Stopped;
 
@@ -33,7 +35,8 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
             () = &mut stopping => break,
             accepted = listener.accept(&app) => accepted,
         };
-        tokio::spawn(answer(accepted, router.clone(), graceful.watcher()));
+        let shared = (Arc::clone(&app), router.clone());
+        tokio::spawn(answer(accepted, shared, graceful.watcher()));
     }
     drop(listener);
     match tokio::time::timeout(DRAIN, graceful.shutdown()).await {
@@ -43,12 +46,19 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
 }
 
 /// Answers a connection's requests until either side has had enough.
-async fn answer(accepted: Accepted, router: Router, watcher: Watcher) {
+async fn answer(accepted: Accepted, (app, router): (Arc<App>, Router), watcher: Watcher) {
     let Accepted { stream, peer, place: _place } = accepted;
     let service = service_fn(move |mut request: ::http::Request<Incoming>| {
         request.extensions_mut().insert(PeerAddr(peer));
+        let began = Instant::now();
+        let app = Arc::clone(&app);
         // A router is always ready.
-        router.clone().call(request)
+        let answered = router.clone().call(request);
+        async move {
+            let answer = answered.await;
+            app.metrics.latency(Transport::Http).record(began.elapsed());
+            answer
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

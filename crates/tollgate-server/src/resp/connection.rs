@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::{Resp, RespBounds};
-use crate::metrics::add;
+use crate::metrics::{Transport, add};
 use crate::resp::bounds::{KEPT_BUFFER, MAX_COMMAND, READ_BUFFER};
 
 /// Why a connection ended before its client said so.
@@ -57,6 +57,7 @@ where
         input.filled(read);
         let mut answered = false;
         loop {
+            let began = StdInstant::now();
             let used = session.answer(input.bytes(), &mut output);
             input.used(used);
             if session.waits_for_store() {
@@ -66,6 +67,7 @@ where
             if output.is_empty() {
                 break;
             }
+            resp.0.app.metrics.latency(Transport::Resp).record(began.elapsed());
             write(stream, &mut output, bounds).await?;
         }
         if session.is_over() {

@@ -1,0 +1,232 @@
+//! What is counted, in Prometheus' text format. No label has a value that clients choose.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate_redis::Histogram;
+
+use crate::app::App;
+use crate::metrics::{Connections, OUTCOMES, TRANSPORTS};
+
+/// The rule of limits that clients bring. No rule of a policy is called so.
+const CLIENT_LIMITS: &str = "(client limits)";
+
+/// All that is counted.
+pub(crate) fn text(app: &App, holds: usize) -> String {
+    let mut text = String::with_capacity(16 << 10);
+    write_decisions(&mut text, app);
+    write_latency(&mut text, app);
+    write_store(&mut text, app);
+    write_policy(&mut text, app);
+    write_connections(&mut text, app);
+    let metrics = &app.metrics;
+    let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let holds = u64::try_from(holds).unwrap_or(u64::MAX);
+    for (name, help, value) in [
+        ("holds", "Reservations that are open now.", holds),
+        (
+            "holds_refused_total",
+            "Reservations refused, too many were open.",
+            get(&metrics.holds_refused),
+        ),
+        (
+            "bad_requests_total",
+            "Requests of HTTP that could not be understood.",
+            get(&metrics.bad_requests),
+        ),
+        (
+            "resp_errors_total",
+            "Commands of the Redis protocol answered with an error.",
+            get(&metrics.resp.errors),
+        ),
+        (
+            "resp_protocol_errors_total",
+            "Connections closed since what they sent was no Redis protocol.",
+            get(&metrics.resp.protocol_errors),
+        ),
+        (
+            "resp_timed_out_total",
+            "Connections of the Redis protocol closed since they kept the server waiting.",
+            get(&metrics.resp.timed_out),
+        ),
+    ] {
+        single(&mut text, name, help, value);
+    }
+    text
+}
+
+fn write_decisions(text: &mut String, app: &App) {
+    let (name, help) = ("tollgate_decisions_total", "Decisions by rule, outcome and transport.");
+    family(text, name, "counter", help);
+    for (rule, counts) in app.metrics.decisions.read().iter() {
+        for ((_, transport), counts) in TRANSPORTS.iter().zip(counts.iter()) {
+            write_outcomes(text, (rule, transport), counts);
+        }
+    }
+    for ((_, transport), counts) in TRANSPORTS.iter().zip(&app.metrics.client_limits) {
+        write_outcomes(text, (CLIENT_LIMITS, transport), &counts.0);
+    }
+}
+
+fn write_outcomes(text: &mut String, (rule, transport): (&str, &str), counts: &[AtomicU64]) {
+    for (outcome, count) in OUTCOMES.iter().zip(counts) {
+        let count = count.load(Ordering::Relaxed);
+        if count > 0 {
+            let rule = escaped(rule);
+            let labels = format!("rule=\"{rule}\",outcome=\"{outcome}\",transport=\"{transport}\"");
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "tollgate_decisions_total{{{labels}}} {count}");
+        }
+    }
+}
+
+fn write_latency(text: &mut String, app: &App) {
+    let name = "tollgate_request_duration_seconds";
+    family(text, name, "histogram", "From a request that has arrived to its answer.");
+    for (transport, word) in TRANSPORTS {
+        let label = format!("transport=\"{word}\"");
+        write_histogram(text, (name, &label), app.metrics.latency(transport));
+    }
+    if let Some(latency) = app.backend.store_latency() {
+        let name = "tollgate_store_duration_seconds";
+        family(text, name, "histogram", "Calls to the store that were answered.");
+        write_histogram(text, (name, ""), latency);
+    }
+}
+
+fn write_histogram(text: &mut String, (name, label): (&str, &str), histogram: &Histogram) {
+    let comma = if label.is_empty() { "" } else { "," };
+    let counts = histogram.counts();
+    let mut so_far = 0;
+    for (step, count) in Histogram::STEPS.iter().zip(counts) {
+        so_far += count;
+        let step = Seconds(*step);
+        let _ = writeln!(text, "{name}_bucket{{{label}{comma}le=\"{step}\"}} {so_far}");
+    }
+    let all: u64 = counts.iter().sum();
+    let braced = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
+    let _ = writeln!(text, "{name}_bucket{{{label}{comma}le=\"+Inf\"}} {all}");
+    let _ = writeln!(text, "{name}_sum{braced} {}", Seconds(histogram.sum()));
+    let _ = writeln!(text, "{name}_count{braced} {all}");
+}
+
+fn write_store(text: &mut String, app: &App) {
+    let backend = &app.backend;
+    if let Some(keys) = backend.live_keys() {
+        let keys = u64::try_from(keys).unwrap_or(u64::MAX);
+        single(text, "live_keys", "Keys that the store keeps now.", keys);
+    }
+    let evicted = "Keys forgotten early, the store was full.";
+    single(text, "evictions_total", evicted, backend.evictions());
+    let turned_away = "Requests refused, the store was full.";
+    single(text, "turned_away_total", turned_away, backend.turned_away());
+    let health = backend.health();
+    let is_up = health.as_ref().is_none_or(|health| health.outage.is_none());
+    single(text, "store_up", "1 while the store answers, 0 while it is away.", is_up.into());
+    if let Some(health) = health {
+        single(text, "store_outages_total", "Times that the store was away.", health.outages);
+        let failed = "Calls that got no answer because of the store.";
+        single(text, "store_failed_calls_total", failed, health.failed_calls);
+        let locally = "Requests refused without asking the store, which had just refused them.";
+        single(text, "store_denied_locally_total", locally, health.denied_locally);
+    }
+}
+
+fn write_policy(text: &mut String, app: &App) {
+    let reloads = &app.metrics.reloads;
+    let (changed, refused) =
+        (reloads.changed.load(Ordering::Relaxed), reloads.refused.load(Ordering::Relaxed));
+    let version = "Which policy is in force: 1 at the start, one more with each that replaces it.";
+    single(text, "policy_version", version, changed.saturating_add(1));
+    let rules = u64::try_from(app.backend.policy().rules.len()).unwrap_or(u64::MAX);
+    single(text, "policy_rules", "Rules of the policy in force.", rules);
+    let name = "tollgate_policy_reloads_total";
+    family(text, name, "counter", "Policies that were put in force or refused while running.");
+    let _ = writeln!(text, "{name}{{result=\"changed\"}} {changed}");
+    let _ = writeln!(text, "{name}{{result=\"refused\"}} {refused}");
+    let last = "1 if the last policy that was given could be put in force, else 0.";
+    let is_good = !reloads.last_refused.load(Ordering::Relaxed);
+    single(text, "policy_last_reload_successful", last, is_good.into());
+}
+
+fn write_connections(text: &mut String, app: &App) {
+    let mut of_each = |name: &str, help: &str, value: fn(&Connections) -> u64| {
+        family(text, name, kind(name), help);
+        for (transport, word) in TRANSPORTS {
+            let value = value(app.metrics.connections(transport));
+            let _ = writeln!(text, "{name}{{transport=\"{word}\"}} {value}");
+        }
+    };
+    let open = "Connections that are open now.";
+    of_each("tollgate_connections", open, Connections::open);
+    of_each("tollgate_connections_accepted_total", "Connections taken.", |of| {
+        of.accepted.load(Ordering::Relaxed)
+    });
+    let refused = "Connections refused, too many were open.";
+    of_each("tollgate_connections_refused_total", refused, |of| of.refused.load(Ordering::Relaxed));
+}
+
+fn single(text: &mut String, name: &str, help: &str, value: u64) {
+    let name = format!("tollgate_{name}");
+    family(text, &name, kind(&name), help);
+    let _ = writeln!(text, "{name} {value}");
+}
+
+fn kind(name: &str) -> &'static str {
+    if name.ends_with("_total") { "counter" } else { "gauge" }
+}
+
+fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// A label's value, with what would end it escaped.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Seconds as a decimal number.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = format!("{:09}", self.0.subsec_nanos());
+        match nanos.trim_end_matches('0') {
+            "" => write!(f, "{}", self.0.as_secs()),
+            fraction => write!(f, "{}.{fraction}", self.0.as_secs()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_break_out_of_its_label() {
+        let mut text = String::new();
+        write_outcomes(&mut text, ("a\"b\\c\nd", "http"), &[AtomicU64::new(1)]);
+        assert!(text.contains("{rule=\"a\\\"b\\\\c\\nd\",outcome=\"allowed\""), "{text}");
+    }
+
+    #[test]
+    fn steps_add_up_and_seconds_have_no_rounding() {
+        let histogram = Histogram::default();
+        for micros in [5, 20, 2_000_000] {
+            histogram.record(Duration::from_micros(micros));
+        }
+        let mut text = String::new();
+        write_histogram(&mut text, ("d", "transport=\"http\""), &histogram);
+        for line in [
+            "d_bucket{transport=\"http\",le=\"0.00001\"} 1",
+            "d_bucket{transport=\"http\",le=\"0.000025\"} 2",
+            "d_bucket{transport=\"http\",le=\"1\"} 2",
+            "d_bucket{transport=\"http\",le=\"+Inf\"} 3",
+            "d_sum{transport=\"http\"} 2.000025",
+            "d_count{transport=\"http\"} 3",
+        ] {
+            assert!(text.lines().any(|of| of == line), "{line} in\n{text}");
+        }
+    }
+}
