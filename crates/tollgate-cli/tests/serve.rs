@@ -254,6 +254,37 @@ fn a_policy_file_is_obeyed_and_read_again() {
 }
 
 #[test]
+fn a_snapshot_keeps_what_was_taken_over_a_restart() {
+    let folder = Folder::new();
+    let before = Served::start(&folder, &["--snapshot", "state"]);
+    assert!(before.said.contains("kept in a snapshot"), "{}", before.said);
+    before.post("/v1/check", r#"{"attributes": {"user": "42"}, "cost": 20}"#);
+    before.signal("TERM");
+    let (code, log) = before.ended();
+    assert_eq!(code, Some(0), "{log}");
+    let after = Served::start(&folder, &["--snapshot", "state"]);
+    let answer = after.post("/v1/peek", r#"{"attributes": {"user": "42"}, "cost": 20}"#);
+    assert!(answer.contains("\"allowed\":false"), "{answer}");
+    after.signal("TERM");
+    assert_eq!(after.ended().0, Some(0));
+    folder.write("state", "no snapshot");
+    let broken = Served::start(&folder, &["--snapshot", "state"]);
+    broken.wait_for_log("state.broken");
+    assert!(broken.post("/v1/peek", USER).contains("\"remaining\":20"));
+    assert_eq!(folder.read("state.broken"), "no snapshot");
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_is_told() {
+    let folder = Folder::new();
+    let served = Served::start(&folder, &["--snapshot", "nowhere/state"]);
+    served.signal("TERM");
+    let (code, log) = served.ended();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("cannot write the snapshot nowhere/state"), "{log}");
+}
+
+#[test]
 fn what_it_cannot_start_with_is_told() {
     let folder = Folder::with(&[("wrong.toml", "[[rule]]\nnaem = \"x\"\n")]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -268,6 +299,11 @@ fn what_it_cannot_start_with_is_told() {
         (vec!["--http", "127.0.0.1:0", "--resp", &taken], 1, "cannot listen on"),
         (vec!["--max-keys", "0"], 2, "--max-keys"),
         (vec!["--headers", "draft-99"], 2, "draft-11"),
+        (vec!["--store", "localhost"], 2, "redis://127.0.0.1:6379"),
+        (vec!["--store", "redis://127.0.0.1:1", "--snapshot", "x"], 2, "--snapshot"),
+        (vec!["--tls-cert", "cert.pem"], 2, "--tls-key"),
+        (vec!["--tls-cert", "wrong.toml", "--tls-key", "none.pem"], 1, "none.pem cannot be read"),
+        (vec!["--tls-cert", "wrong.toml", "--tls-key", "wrong.toml"], 1, "holds no certificate"),
         (vec!["--trusted-proxy", "everyone"], 2, "everyone"),
         (vec!["--attribute", "user"], 2, "user=x-user-id"),
     ] {

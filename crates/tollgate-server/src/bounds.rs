@@ -60,3 +60,12 @@ pub(crate) const MAX_CLIENT_LIMITS: usize = 4096;
 
 /// Limits that one request brings.
 pub(crate) const MAX_LIMITS: usize = 8;
+
+/// How long a client may take to agree on TLS.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A file of certificates: a chain is some kilobytes, a bundle of authorities some hundred.
+pub(crate) const MAX_PEM: u64 = 1 << 20;
+
+/// How often files of certificates are looked at: they change a few times a year.
+pub(crate) const CERTIFICATES_LOOK: Duration = Duration::from_secs(1);

@@ -36,6 +36,11 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
             get(&metrics.bad_requests),
         ),
         (
+            "tls_failed_total",
+            "Connections closed since they did not agree on TLS.",
+            get(&metrics.tls_failed),
+        ),
+        (
             "resp_errors_total",
             "Commands of the Redis protocol answered with an error.",
             get(&metrics.resp.errors),

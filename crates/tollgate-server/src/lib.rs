@@ -31,9 +31,12 @@ mod patience;
 mod reload;
 mod resp;
 mod serve;
+mod stream;
+mod tls;
 
 pub use backend::{Backend, Held};
 pub use http::ProxyHeaders;
 pub use reload::ReloadCounts;
 pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};
 pub use serve::{BindError, Server, ServerBuilder, Stopped};
+pub use tls::{Tls, TlsError};

@@ -14,6 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::app::App;
 use crate::bounds::ACCEPT_PAUSE;
 use crate::metrics::{Transport, add};
+use crate::stream::Stream;
+use crate::tls::Acceptor;
 
 /// A port of one transport, within its bound of connections.
 #[derive(Debug)]
@@ -23,14 +25,33 @@ pub(crate) struct Listener {
     places: Arc<Semaphore>,
     /// What a connection too many is told.
     no_room: &'static [u8],
+    tls: Option<Arc<Acceptor>>,
 }
 
 /// A connection that has found a place.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    pub(crate) stream: TcpStream,
+    stream: TcpStream,
+    tls: Option<Arc<Acceptor>>,
     pub(crate) peer: SocketAddr,
-    pub(crate) place: Place,
+    place: Place,
+}
+
+impl Accepted {
+    /// The connection's bytes, once both sides agree on TLS where that is spoken; `None` if they
+    /// do not, within the time for it. To be called where others need not wait.
+    pub(crate) async fn open(self) -> Option<(Stream, Place)> {
+        let Accepted { stream, tls, peer, place } = self;
+        let Some(acceptor) = tls else { return Some((Stream::Plain(stream), place)) };
+        match acceptor.accept(place.transport, stream).await {
+            Ok(stream) => Some((Stream::Tls(Box::new(stream)), place)),
+            Err(error) => {
+                add(&place.app.metrics.tls_failed);
+                tracing::debug!(%peer, %error, "a client and the server do not agree on TLS");
+                None
+            }
+        }
+    }
 }
 
 /// The place that a connection takes up, until it ends in whatever way.
@@ -49,7 +70,13 @@ impl Listener {
         no_room: &'static [u8],
     ) -> Listener {
         let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        Listener { socket, transport, places, no_room }
+        Listener { socket, transport, places, no_room, tls: None }
+    }
+
+    /// Speaks TLS, where there is an acceptor.
+    pub(crate) fn with_tls(mut self, tls: Option<Arc<Acceptor>>) -> Listener {
+        self.tls = tls;
+        self
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
@@ -74,12 +101,14 @@ impl Listener {
                     let _ = stream.set_nodelay(true);
                     let (app, transport) = (Arc::clone(app), self.transport);
                     let place = Place { app, transport, _permit: permit };
-                    return Accepted { stream, peer, place };
+                    return Accepted { stream, tls: self.tls.clone(), peer, place };
                 }
                 Err(_) => {
                     add(&counts.refused);
-                    // Who does not listen is not waited for.
-                    let _ = stream.try_write(self.no_room);
+                    // Who does not listen is not waited for, nor for a handshake.
+                    if self.tls.is_none() {
+                        let _ = stream.try_write(self.no_room);
+                    }
                 }
             }
         }

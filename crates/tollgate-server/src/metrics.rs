@@ -37,6 +37,7 @@ pub(crate) struct Metrics {
     /// What only the Redis protocol has.
     pub(crate) resp: Counters,
     pub(crate) holds_refused: AtomicU64,
+    pub(crate) tls_failed: AtomicU64,
     latency: [Histogram; TRANSPORTS.len()],
     pub(crate) reloads: Reloads,
 }

@@ -20,6 +20,7 @@ use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
 use crate::reload::ReloadCounts;
 use crate::resp::{self, RespBounds};
+use crate::tls::{Acceptor, Tls, TlsError};
 
 /// A server to be.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct ServerBuilder {
     http: Option<SocketAddr>,
     resp: Option<SocketAddr>,
     max_connections: usize,
+    tls: Option<Tls>,
     settings: Settings,
 }
 
@@ -36,6 +38,7 @@ pub struct ServerBuilder {
 pub struct Server {
     app: Arc<App>,
     listeners: Vec<(Transport, Listener)>,
+    tls: Option<Arc<Acceptor>>,
 }
 
 /// How a server came to its end.
@@ -48,11 +51,14 @@ pub enum Stopped {
     CutOff,
 }
 
-/// An address that cannot be listened on.
+/// Why a server cannot listen.
 #[derive(Debug)]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
+#[non_exhaustive]
+pub enum BindError {
+    /// An address that cannot be listened on.
+    Address(SocketAddr, io::Error),
+    /// Certificates that cannot be used.
+    Tls(TlsError),
 }
 
 impl Server {
@@ -60,7 +66,8 @@ impl Server {
     pub fn builder(backend: impl Into<Backend>) -> ServerBuilder {
         let (backend, settings) = (backend.into(), Settings::default());
         let max_connections = MAX_CONNECTIONS;
-        ServerBuilder { backend, http: None, resp: None, max_connections, settings }
+        let (http, resp, tls) = (None, None, None);
+        ServerBuilder { backend, http, resp, max_connections, tls, settings }
     }
 
     /// Where it listens for HTTP.
@@ -86,7 +93,7 @@ impl Server {
     /// Answers until `stop` is ready; then accepts no more, and ends what is in flight within ten
     /// seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
-        let Server { app, listeners } = self;
+        let Server { app, listeners, tls } = self;
         let (stopper, stopping) = Stop::new();
         let mut serving = JoinSet::new();
         for (transport, listener) in listeners {
@@ -97,9 +104,16 @@ impl Server {
                 Transport::Grpc => continue,
             };
         }
+        let certificates = async {
+            match tls {
+                Some(tls) => tls.follow().await,
+                None => std::future::pending().await,
+            }
+        };
         let mut stopped = Stopped::InOrder;
         tokio::select! {
             () = stop => {}
+            () = certificates => {}
             Some(ended) = serving.join_next() => stopped = stopped.and(ended),
         }
         app.stopping.store(true, Ordering::Relaxed);
@@ -162,6 +176,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Speaks TLS on every listener.
+    #[must_use]
+    pub fn tls(mut self, tls: Option<Tls>) -> ServerBuilder {
+        self.tls = tls;
+        self
+    }
+
     /// How clients are told of limits.
     #[must_use]
     pub fn header_style(mut self, style: HeaderStyle) -> ServerBuilder {
@@ -198,7 +219,7 @@ impl ServerBuilder {
     /// Begins to listen.
     ///
     /// # Errors
-    /// Where an address cannot be listened on.
+    /// Where an address cannot be listened on, or certificates cannot be used.
     pub async fn bind(self) -> Result<Server, BindError> {
         let resp_most = self.settings.resp_bounds.connections;
         // Another transport is a line here, an arm in `run` and a function that serves.
@@ -206,28 +227,37 @@ impl ServerBuilder {
             (Transport::Http, self.http, self.max_connections, http::NO_ROOM),
             (Transport::Resp, self.resp, resp_most, resp::NO_ROOM),
         ];
+        let tls = self.tls.map(Acceptor::new).transpose().map_err(BindError::Tls)?;
+        let tls = tls.map(Arc::new);
         let mut listeners = Vec::new();
         for (transport, address, most, no_room) in wanted {
             let Some(address) = address else { continue };
             let socket = bind(address).await?;
-            listeners.push((transport, Listener::new(socket, transport, most, no_room)));
+            let listener = Listener::new(socket, transport, most, no_room);
+            listeners.push((transport, listener.with_tls(tls.clone())));
         }
-        Ok(Server { app: Arc::new(App::new(self.backend, self.settings)), listeners })
+        Ok(Server { app: Arc::new(App::new(self.backend, self.settings)), listeners, tls })
     }
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address).await.map_err(|source| BindError { address, source })
+    TcpListener::bind(address).await.map_err(|source| BindError::Address(address, source))
 }
 
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot listen on {}", self.address)
+        match self {
+            BindError::Address(address, _) => write!(f, "cannot listen on {address}"),
+            BindError::Tls(_) => f.write_str("cannot use the certificates"),
+        }
     }
 }
 
 impl std::error::Error for BindError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
+        match self {
+            BindError::Address(_, error) => Some(error),
+            BindError::Tls(error) => Some(error),
+        }
     }
 }

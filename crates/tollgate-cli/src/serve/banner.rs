@@ -15,7 +15,12 @@ const SHOWN_RULES: usize = 10;
 pub(super) struct Banner<'a> {
     pub(super) http: Option<SocketAddr>,
     pub(super) resp: Option<SocketAddr>,
+    pub(super) tls: bool,
+    /// Whether clients must have a certificate.
+    pub(super) known_clients: bool,
     pub(super) store: &'a StoreAt,
+    /// Whether state in memory is written when it stops.
+    pub(super) kept: bool,
     pub(super) policy: &'a Policy,
     /// Where the policy is from, unless it is built in.
     pub(super) file: Option<&'a Path>,
@@ -25,13 +30,17 @@ impl Banner<'_> {
     pub(super) fn write(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
         let title = paint.text(Tone::Good, "tollgate is listening");
         writeln!(out, "{title}")?;
+        let s = if self.tls { "s" } else { "" };
         if let Some(http) = self.http {
-            writeln!(out, "  http      http://{http}")?;
+            writeln!(out, "  http      http{s}://{http}")?;
         }
         if let Some(resp) = self.resp {
-            writeln!(out, "  resp      redis://{resp}")?;
+            writeln!(out, "  resp      redis{s}://{resp}")?;
         }
         match self.store {
+            StoreAt::Memory if self.kept => {
+                writeln!(out, "  state     in memory, kept in a snapshot when it stops")?;
+            }
             StoreAt::Memory => writeln!(out, "  state     in memory, gone when it stops")?,
             StoreAt::Redis(_) => writeln!(out, "  state     in redis, shared by all that use it")?,
         }
@@ -45,7 +54,7 @@ impl Banner<'_> {
         self.write_rules(out)?;
         self.write_what_to_try(out)?;
         for address in [self.http, self.resp].into_iter().flatten() {
-            if !address.ip().is_loopback() {
+            if !address.ip().is_loopback() && !self.known_clients {
                 writeln!(
                     out,
                     "\nanybody who reaches {address} can ask: keep it behind a firewall"
@@ -57,16 +66,17 @@ impl Banner<'_> {
 
     fn write_what_to_try(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\ntry")?;
+        let (s, tls) = if self.tls { ("s", " --tls") } else { ("", "") };
         if let Some(http) = self.http.map(reached) {
             writeln!(
                 out,
-                "  curl -i http://{http}/v1/check -d '{{\"attributes\": {{\"user\": \"42\"}}}}'"
+                "  curl -i http{s}://{http}/v1/check -d '{{\"attributes\": {{\"user\": \"42\"}}}}'"
             )?;
-            writeln!(out, "  curl http://{http}/metrics")?;
+            writeln!(out, "  curl http{s}://{http}/metrics")?;
         }
         if let Some(resp) = self.resp.map(reached) {
             let (host, port) = (resp.ip(), resp.port());
-            writeln!(out, "  redis-cli -h {host} -p {port} TG.CHECK user 42")?;
+            writeln!(out, "  redis-cli{tls} -h {host} -p {port} TG.CHECK user 42")?;
         }
         Ok(())
     }

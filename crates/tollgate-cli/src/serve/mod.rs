@@ -3,6 +3,7 @@
 mod arguments;
 mod banner;
 mod signals;
+mod snapshot;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tollgate::{
     Dialect, Gate, HeaderStyle, MemoryStore, Policy, PolicyError, Reload, Verbosity, Watch,
 };
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
-use tollgate_server::{Backend, ProxyHeaders, ReloadCounts, Server, Stopped};
+use tollgate_server::{Backend, ProxyHeaders, ReloadCounts, Server, Stopped, Tls};
 use tollgate_tower::ClientIp;
 
 use crate::paint::Paint;
@@ -37,7 +38,7 @@ Examples:
 The policy file is watched: what it holds is in force as soon as it is written, unless it is wrong.
 SIGINT and SIGTERM stop it in order; the second stops it at once.
 
-Exit codes: 0 stopped in order, 1 it cannot listen, 2 wrong arguments or a wrong policy")]
+Exit codes: 0 stopped in order, 1 it cannot listen or write its snapshot, 2 wrong arguments or a wrong policy")]
 pub(crate) struct Serve {
     /// What to enforce [default: a built-in policy, see examples/policies/default.toml]
     #[arg(long, value_name = "FILE")]
@@ -66,6 +67,22 @@ pub(crate) struct Serve {
     /// How many keys to remember at most, in memory
     #[arg(long, value_name = "KEYS", default_value_t = 1_000_000)]
     max_keys: usize,
+
+    /// Where state in memory is written when it stops, and read from when it starts
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+
+    /// The server's certificate and what leads to its authority, in PEM: every port speaks TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// Authorities in PEM: only clients with a certificate of one of them are answered
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
 
     /// The RateLimit fields of answers: draft-11, draft-07, draft-06, x-epoch, x-delta, off
     #[arg(long, value_name = "DIALECT", default_value = "draft-11")]
@@ -97,8 +114,8 @@ impl Serve {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(cannot("start"))?;
-        let backend = self.backend()?;
         start_log();
+        let backend = self.backend()?;
         runtime.block_on(self.serve(backend, client_ip, (out, paint)))
     }
 
@@ -110,6 +127,10 @@ impl Serve {
         };
         match &self.store {
             StoreAt::Memory => self.gate(policy).map(Backend::Memory),
+            StoreAt::Redis(_) if self.snapshot.is_some() => {
+                let message = "--snapshot is of state in memory, which --store redis has none of";
+                Err(Failure::Usage(vec![message.to_owned()]))
+            }
             StoreAt::Redis(url) => {
                 let wrong = |error: StoreError| Failure::Usage(vec![format!("--store: {error}")]);
                 // A server that is away is no reason not to start: rules say what to do then.
@@ -123,9 +144,34 @@ impl Serve {
 
     /// The policy over a store of its own.
     fn gate(&self, policy: Policy) -> Result<Gate, Failure> {
-        let store = MemoryStore::builder().max_keys(self.max_keys).build();
-        let wrong = |error| Failure::Usage(vec![format!("--max-keys: {error}")]);
-        Gate::on(store.map_err(wrong)?, policy).map_err(refused)
+        let store = MemoryStore::builder().max_keys(self.max_keys);
+        let store = match &self.snapshot {
+            Some(path) => snapshot::restore(path, store)?,
+            None => {
+                let wrong = |error| Failure::Usage(vec![format!("--max-keys: {error}")]);
+                store.build().map_err(wrong)?
+            }
+        };
+        Gate::on(store, policy).map_err(refused)
+    }
+
+    fn tls(&self) -> Option<Tls> {
+        let tls = Tls::new(self.tls_cert.as_ref()?, self.tls_key.as_ref()?);
+        Some(match &self.tls_client_ca {
+            Some(file) => tls.client_ca(file),
+            None => tls,
+        })
+    }
+
+    /// Keeps what there is for the next start.
+    fn keep(&self, backend: &Backend) -> Result<(), Failure> {
+        let (Some(path), Backend::Memory(gate)) = (&self.snapshot, backend) else {
+            return Ok(());
+        };
+        let written = snapshot::write(path, gate.store());
+        written.map_err(cannot(&format!("write the snapshot {}", path.display())))?;
+        tracing::info!("wrote the snapshot {}", path.display());
+        Ok(())
     }
 
     async fn serve(
@@ -141,6 +187,7 @@ impl Serve {
         let mut server = Server::builder(backend.clone())
             .http(self.http.0)
             .resp(self.resp.0)
+            .tls(self.tls())
             .header_style(style)
             .proxy_headers(self.proxy_headers)
             .client_ip(client_ip);
@@ -154,7 +201,10 @@ impl Serve {
         let banner = Banner {
             http: server.http_address(),
             resp: server.resp_address(),
+            tls: self.tls().is_some(),
+            known_clients: self.tls_client_ca.is_some(),
             store: &self.store,
+            kept: self.snapshot.is_some(),
             policy: &policy,
             file: self.policy.as_deref(),
         };
@@ -168,7 +218,7 @@ impl Serve {
             Stopped::InOrder => tracing::info!("stopped"),
             _ => tracing::warn!("stopped, and cut off requests that took too long"),
         }
-        Ok(())
+        self.keep(&backend)
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
 
 /// Answers a connection's requests until either side has had enough.
 async fn answer(accepted: Accepted, (app, router): (Arc<App>, Router), watcher: Watcher) {
-    let Accepted { stream, peer, place: _place } = accepted;
+    let peer = accepted.peer;
+    let Some((stream, _place)) = accepted.open().await else { return };
     let service = service_fn(move |mut request: ::http::Request<Incoming>| {
         request.extensions_mut().insert(PeerAddr(peer));
         let began = Instant::now();

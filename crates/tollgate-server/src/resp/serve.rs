@@ -45,15 +45,16 @@ async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
     let mut connections = JoinSet::new();
     let mut stopping = pin!(stop.wait());
     loop {
-        let Accepted { stream, place, .. } = tokio::select! {
+        let accepted: Accepted = tokio::select! {
             () = &mut stopping => break,
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept(&resp.0.app) => accepted,
         };
         let (resp, stop) = (resp.clone(), stop.wait());
         connections.spawn(async move {
-            let _place = place;
-            connection::run(stream, resp, stop).await;
+            if let Some((stream, _place)) = accepted.open().await {
+                connection::run(stream, resp, stop).await;
+            }
         });
     }
     drop(listener);
