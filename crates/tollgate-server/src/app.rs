@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) header_attributes: Vec<(String, HeaderName)>,
     pub(crate) resp_bounds: RespBounds,
     pub(crate) resp_password: Option<Box<str>>,
+    /// None: connections are answered where the server runs.
+    pub(crate) resp_threads: usize,
 }
 
 impl Default for Settings {
@@ -47,6 +49,7 @@ impl Default for Settings {
             header_attributes: Vec::new(),
             resp_bounds: RespBounds::default(),
             resp_password: None,
+            resp_threads: 0,
         }
     }
 }

@@ -69,3 +69,6 @@ pub(crate) const MAX_PEM: u64 = 1 << 20;
 
 /// How often files of certificates are looked at: they change a few times a year.
 pub(crate) const CERTIFICATES_LOOK: Duration = Duration::from_secs(1);
+
+/// Threads for connections of the Redis protocol: more than any machine's cores are a mistake.
+pub(crate) const MAX_THREADS: usize = 1024;

@@ -38,6 +38,12 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
+    /// The same connection, waited for by the runtime that calls.
+    pub(crate) fn moved_here(mut self) -> io::Result<Accepted> {
+        self.stream = TcpStream::from_std(self.stream.into_std()?)?;
+        Ok(self)
+    }
+
     /// The connection's bytes, once both sides agree on TLS where that is spoken; `None` if they
     /// do not, within the time for it. To be called where others need not wait.
     pub(crate) async fn open(self) -> Option<(Stream, Place)> {

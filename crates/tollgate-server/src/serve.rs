@@ -14,7 +14,7 @@ use tollgate_tower::ClientIp;
 
 use crate::app::{App, Settings};
 use crate::backend::Backend;
-use crate::bounds::MAX_CONNECTIONS;
+use crate::bounds::{MAX_CONNECTIONS, MAX_THREADS};
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
@@ -165,6 +165,15 @@ impl ServerBuilder {
     #[must_use]
     pub fn resp_password(mut self, password: impl Into<Box<str>>) -> ServerBuilder {
         self.settings.resp_password = Some(password.into());
+        self
+    }
+
+    /// How many threads of their own answer the Redis protocol; if not said none, and the runtime
+    /// that the server runs on does. With state in memory a thread of its own answers more, since it
+    /// wakes no other; over Redis this has no effect.
+    #[must_use]
+    pub fn resp_threads(mut self, threads: usize) -> ServerBuilder {
+        self.settings.resp_threads = threads.min(MAX_THREADS);
         self
     }
 

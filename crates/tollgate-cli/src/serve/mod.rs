@@ -52,6 +52,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6380")]
     resp: Listen,
 
+    /// How many threads answer the Redis protocol [default: half the cores]
+    #[arg(long, value_name = "THREADS")]
+    resp_threads: Option<usize>,
+
     /// Where state is kept: memory, or the URL of a Redis or Valkey that several servers share
     #[arg(long, value_name = "STORE", default_value = "memory")]
     store: StoreAt,
@@ -187,6 +191,7 @@ impl Serve {
         let mut server = Server::builder(backend.clone())
             .http(self.http.0)
             .resp(self.resp.0)
+            .resp_threads(self.resp_threads.unwrap_or_else(half_the_cores))
             .tls(self.tls())
             .header_style(style)
             .proxy_headers(self.proxy_headers)
@@ -220,6 +225,11 @@ impl Serve {
         }
         self.keep(&backend)
     }
+}
+
+/// What is left for HTTP, and for clients that are on the same machine.
+fn half_the_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }
 
 fn default_policy() -> Result<Policy, Failure> {

@@ -15,6 +15,7 @@ mod policy;
 mod remote;
 mod serve;
 mod session;
+mod threads;
 mod throttle;
 mod write;
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use super::threads::{Threads, drain};
 use super::{Resp, connection};
 use crate::app::App;
-use crate::listen::{Accepted, Listener, Stop};
+use crate::backend::Backend;
+use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
 use crate::serve::Stopped;
 
@@ -38,14 +39,36 @@ pub async fn serve_resp(
 
 /// Answers until it is time to stop, and ends what is in flight within its bound.
 pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
-    run(listener, Resp::of(app), stop).await
+    let threads = match app.backend {
+        Backend::Memory(_) => app.settings.resp_threads,
+        // Who waits for a store elsewhere shares its connection, which lives on this runtime.
+        Backend::Redis(_) => 0,
+    };
+    let resp = Resp::of(app);
+    if threads == 0 {
+        return run(listener, resp, stop).await;
+    }
+    let mut threads = Threads::start(threads, &resp, &stop);
+    let mut stopping = pin!(stop.wait());
+    loop {
+        let accepted = tokio::select! {
+            () = &mut stopping => break,
+            accepted = listener.accept(&resp.0.app) => accepted,
+        };
+        if threads.hand(accepted).is_err() {
+            tracing::error!("no thread answers connections any more");
+            break;
+        }
+    }
+    drop(listener);
+    threads.end().await
 }
 
 async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
     let mut connections = JoinSet::new();
     let mut stopping = pin!(stop.wait());
     loop {
-        let accepted: Accepted = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut stopping => break,
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept(&resp.0.app) => accepted,
@@ -58,12 +81,5 @@ async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
         });
     }
     drop(listener);
-    let all = async { while connections.join_next().await.is_some() {} };
-    match timeout(resp.0.bounds.drain, all).await {
-        Ok(()) => Stopped::InOrder,
-        Err(_) => {
-            connections.shutdown().await;
-            Stopped::CutOff
-        }
-    }
+    drain(connections, &resp).await
 }

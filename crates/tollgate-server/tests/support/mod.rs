@@ -63,7 +63,8 @@ impl Running {
         change: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Running {
         let anywhere = Some("127.0.0.1:0".parse().unwrap());
-        let builder = change(Server::builder(backend).http(anywhere).resp(anywhere));
+        let builder =
+            change(Server::builder(backend).http(anywhere).resp(anywhere).resp_threads(2));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

@@ -1,0 +1,105 @@
+//! Threads of their own for connections: each is answered by one thread, which waits for all of its
+//! own at once and wakes no other. A decision in memory takes less time than to wake somebody.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{Resp, connection};
+use crate::listen::{Accepted, Stop};
+use crate::serve::Stopped;
+
+/// Threads that connections are handed to in turn.
+pub(super) struct Threads {
+    each: Vec<(mpsc::UnboundedSender<Accepted>, oneshot::Receiver<Stopped>)>,
+    next: usize,
+}
+
+impl Threads {
+    /// Starts so many; none where the system has no thread to give.
+    pub(super) fn start(number: usize, resp: &Resp, stop: &Stop) -> Threads {
+        let start = |number| match start(number, resp.clone(), stop.clone()) {
+            Ok(started) => Some(started),
+            Err(error) => {
+                tracing::warn!(%error, "cannot start a thread for connections");
+                None
+            }
+        };
+        Threads { each: (0..number).filter_map(start).collect(), next: 0 }
+    }
+
+    /// Hands a connection to the next thread; gives it back where there is none.
+    pub(super) fn hand(&mut self, accepted: Accepted) -> Result<(), Accepted> {
+        if self.each.is_empty() {
+            return Err(accepted);
+        }
+        self.next = (self.next + 1) % self.each.len();
+        // As many as there are places at most wait to be taken up.
+        self.each[self.next].0.send(accepted).map_err(|refused| refused.0)
+    }
+
+    /// Waits until all have ended their connections, within their bound.
+    pub(super) async fn end(self) -> Stopped {
+        let mut stopped = Stopped::InOrder;
+        let (handing, ended): (Vec<_>, Vec<_>) = self.each.into_iter().unzip();
+        drop(handing);
+        for ended in ended {
+            if ended.await != Ok(Stopped::InOrder) {
+                stopped = Stopped::CutOff;
+            }
+        }
+        stopped
+    }
+}
+
+type Started = (mpsc::UnboundedSender<Accepted>, oneshot::Receiver<Stopped>);
+
+fn start(number: usize, resp: Resp, stop: Stop) -> io::Result<Started> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (handing, handed) = mpsc::unbounded_channel();
+    let (ended, end) = oneshot::channel();
+    let thread = thread::Builder::new().name(format!("tollgate-resp-{number}"));
+    thread.spawn(move || {
+        // Who waits for the end may be gone.
+        let _ = ended.send(runtime.block_on(serve(handed, resp, stop)));
+    })?;
+    Ok((handing, end))
+}
+
+/// Answers what is handed over until there will be no more, and ends what is in flight.
+async fn serve(mut handed: mpsc::UnboundedReceiver<Accepted>, resp: Resp, stop: Stop) -> Stopped {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = connections.join_next() => continue,
+            handed = handed.recv() => handed,
+        };
+        let Some(accepted) = accepted else { break };
+        let (resp, stop) = (resp.clone(), stop.wait());
+        connections.spawn(async move {
+            // A connection that cannot be taken up is closed.
+            if let Ok(accepted) = accepted.moved_here()
+                && let Some((stream, _place)) = accepted.open().await
+            {
+                connection::run(stream, resp, stop).await;
+            }
+        });
+    }
+    drain(connections, &resp).await
+}
+
+/// Waits for connections to end, and cuts off what takes too long.
+pub(super) async fn drain(mut connections: JoinSet<()>, resp: &Resp) -> Stopped {
+    let all = async { while connections.join_next().await.is_some() {} };
+    match timeout(resp.0.bounds.drain, all).await {
+        Ok(()) => Stopped::InOrder,
+        Err(_) => {
+            connections.shutdown().await;
+            Stopped::CutOff
+        }
+    }
+}
