@@ -6,6 +6,7 @@ mod decide;
 mod explain;
 mod hold;
 mod index;
+mod inspect;
 mod operate;
 mod overrides;
 mod plan;

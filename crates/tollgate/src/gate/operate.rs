@@ -180,11 +180,7 @@ impl Gate {
     /// The keys of `rule` that are not as good as new under its first limit, with their status;
     /// of a rule that only limits some tiers, under the first of those.
     pub fn keys(&self, rule: &str) -> Vec<(KeyName, Status)> {
-        let in_force = self.0.in_force.load();
-        let memory = &self.0.store.0;
-        let named = in_force.compiled.rule(rule).and_then(CompiledRule::first_limit);
-        let of_shard = |shard| named.and_then(|named| memory.shard_keys(shard, named));
-        (0_usize..).map_while(of_shard).flatten().collect()
+        (0_usize..).map_while(|part| self.keys_in(rule, part)).flatten().collect()
     }
 
     fn unblock_key(&self, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
@@ -205,7 +201,7 @@ fn applied<T>(
 }
 
 /// Works on a key of `rule`, if there is that rule and its key has so many values.
-fn with_key<T>(
+pub(super) fn with_key<T>(
     in_force: &InForce,
     rule: &str,
     key: &[&str],

@@ -129,6 +129,16 @@ impl Ruling {
         &self.in_force
     }
 
+    /// The list that decided.
+    pub(super) fn list(&self) -> Option<Kind> {
+        self.list
+    }
+
+    /// The number of the rule that decided.
+    pub(super) fn deciding_rule(&self) -> Option<usize> {
+        self.deciding().map(|charge| charge.ruled.rule as usize)
+    }
+
     /// Whether to go ahead.
     #[inline]
     pub fn is_allowed(&self) -> bool {

@@ -53,6 +53,11 @@ impl KeyName {
         KeyName(name)
     }
 
+    /// Whether it is the whole key, and not only the beginning of a long one.
+    pub fn is_whole(&self) -> bool {
+        self.0.len() <= MAX_NAME
+    }
+
     pub(crate) fn from_bytes(bytes: &[u8]) -> KeyName {
         KeyName(bytes.into())
     }
@@ -171,7 +176,7 @@ impl fmt::Display for KeyName {
                 Part::Ip(ip) => write!(f, "{ip}")?,
             }
         }
-        f.write_str(if self.0.len() > MAX_NAME { "…" } else { "" })?;
+        f.write_str(if self.is_whole() { "" } else { "…" })?;
         f.write_str(if several { ")" } else { "" })
     }
 }

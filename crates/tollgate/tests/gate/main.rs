@@ -6,6 +6,7 @@ mod decisions;
 mod explain;
 mod holds;
 mod hostile;
+mod inspect;
 mod lists;
 mod matching;
 mod model;

@@ -1,0 +1,84 @@
+//! What operators look at without changing it: who a ruling was about, how a key stands, keys in
+//! steps.
+
+use std::time::Duration;
+
+use super::Gate;
+use super::compiled::{CompiledRule, Kind};
+use super::operate::with_key;
+use super::ruling::Ruling;
+use crate::decision::Status;
+use crate::key::KeyName;
+use crate::limit::Limit;
+use crate::policy::Request;
+use crate::store::memory::Entry;
+
+impl Ruling {
+    /// Whom the rule that decided counts: the attributes of its key and their values in `request`,
+    /// which must be the one that was ruled on. Of a list, the attributes that it asks for. Nothing
+    /// where no rule decided.
+    ///
+    /// ```
+    /// use tollgate::{Gate, Limit, Policy, Request, Rule};
+    ///
+    /// let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_minute(1));
+    /// let gate = Gate::new(Policy::new().rule(rule))?;
+    /// let request = Request::new().with("user", "ana").with("path", "/search");
+    /// assert_eq!(gate.check(&request).key(&request), [("user", "ana")]);
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn key<'s>(&'s self, request: &'s Request<'_>) -> Vec<(&'s str, &'s str)> {
+        let policy = &self.in_force().compiled.policy;
+        let matches = match self.list() {
+            Some(Kind::Allow(number)) => &policy.allow[number].matches,
+            Some(Kind::Deny(number)) => &policy.deny[number].matches,
+            _ => {
+                let Some(number) = self.deciding_rule() else { return Vec::new() };
+                let parts = policy.rules[number].key.iter().filter_map(|part| {
+                    let value = request.get(&part.attribute).or(part.default.as_deref())?;
+                    Some((part.attribute.as_str(), value))
+                });
+                return parts.collect();
+            }
+        };
+        let names = matches.iter().map(|(name, _)| name.as_str());
+        names.filter_map(|name| Some((name, request.get(name)?))).collect()
+    }
+}
+
+impl Gate {
+    /// How a key of `rule` stands under each of the rule's own limits: those of a tier or of an
+    /// override may be others, which [`status`](Self::status) knows. `None` if there is no such
+    /// rule, or its key has another number of values.
+    pub fn key_status(&self, rule: &str, key: &[&str]) -> Option<Vec<(Limit, Status)>> {
+        let (memory, in_force) = (&self.0.store.0, self.0.in_force.load());
+        with_key(&in_force, rule, key, |rule, key| {
+            let now = memory.now();
+            let limits = rule.terms.iter().zip(&rule.counters);
+            let stands = limits.map(|(named, counter)| {
+                let entry = Entry { named, fingerprint: counter.of(key), key };
+                (named.limit.clone(), memory.status(&entry, now))
+            });
+            stands.collect()
+        })
+    }
+
+    /// For how long a key of `rule` is blocked; `None` if it is not.
+    pub fn blocked_for(&self, rule: &str, key: &[&str]) -> Option<Duration> {
+        let (memory, in_force) = (&self.0.store.0, self.0.in_force.load());
+        let left = with_key(&in_force, rule, key, |rule, key| {
+            let fingerprint = rule.counters[0].of(key);
+            memory.blocks.remaining(fingerprint, rule.block.is_some(), memory.now())
+        });
+        left.filter(|left| !left.is_zero())
+    }
+
+    /// A part of what [`keys`](Self::keys) lists, so that a long list need not be held at once:
+    /// parts are numbered from 0, and a key is always in the same one. `None` past the last, and
+    /// where there is no such rule.
+    pub fn keys_in(&self, rule: &str, part: usize) -> Option<Vec<(KeyName, Status)>> {
+        let in_force = self.0.in_force.load();
+        let named = in_force.compiled.rule(rule).and_then(CompiledRule::first_limit)?;
+        self.0.store.0.shard_keys(part, named)
+    }
+}

@@ -1,0 +1,69 @@
+//! What operators look at: whom a ruling was about, how a key stands, keys in parts.
+
+use std::collections::BTreeSet;
+
+use tollgate::{KeyName, KeyPart, Limit, Listing, Policy, Request, Rule};
+
+use super::{HOUR, MINUTE, everybody, gate, hourly, per_user, user};
+
+#[test]
+fn a_ruling_says_whom_the_rule_that_decided_counts() {
+    let by_default =
+        Rule::new("by-plan").key([KeyPart::or("plan", "none"), "user".into()]).limit(hourly(1));
+    let (gate, _) = gate(Policy::new().rule(per_user(5)).rule(by_default).rule(everybody(100)));
+    let request = user("ana").with("path", "/x");
+    assert!(gate.check(&request).is_allowed());
+    let ruling = gate.check(&request);
+    assert_eq!(ruling.rule(), Some("by-plan"));
+    let mut key = ruling.key(&request);
+    key.sort_unstable();
+    assert_eq!(key, [("plan", "none"), ("user", "ana")]);
+    assert_eq!(gate.check(&Request::new()).key(&Request::new()), [], "everybody together");
+}
+
+#[test]
+fn a_ruling_of_a_list_says_what_the_list_asked_for() {
+    let banned = Listing::new("banned").matches("user", "eve");
+    let (gate, _) = gate(Policy::new().deny(banned).rule(per_user(5)));
+    let request = user("eve").with("path", "/x");
+    assert_eq!(gate.check(&request).key(&request), [("user", "eve")]);
+}
+
+#[test]
+fn a_key_stands_as_a_check_of_it_would_find_it() {
+    let twice = per_user(5).limit(Limit::sliding_log(3, HOUR));
+    let (gate, clock) = gate(Policy::new().rule(twice));
+    assert!(gate.check(&user("ana").cost(2)).is_allowed());
+    let stands = gate.key_status("per-user", &["ana"]).unwrap();
+    let left: Vec<_> = stands.iter().map(|(_, status)| status.remaining()).collect();
+    assert_eq!(left, [3, 1]);
+    assert_eq!(stands[0].0, hourly(5));
+    assert!(gate.key_status("per-user", &["ben"]).unwrap().iter().all(|(_, of)| of.is_new()));
+    assert!(gate.key_status("per-user", &[]).is_none(), "a value is missing");
+    assert!(gate.key_status("no such rule", &["ana"]).is_none());
+
+    assert_eq!(gate.blocked_for("per-user", &["ana"]), None);
+    gate.block("per-user", &["ana"], MINUTE);
+    assert_eq!(gate.blocked_for("per-user", &["ana"]), Some(MINUTE));
+    clock.advance(MINUTE);
+    assert_eq!(gate.blocked_for("per-user", &["ana"]), None);
+}
+
+#[test]
+fn all_parts_together_are_all_keys_and_each_key_is_in_one() {
+    let (gate, _) = gate(Policy::new().rule(per_user(5)));
+    let names: Vec<String> = (0..500).map(|number| number.to_string()).collect();
+    names.iter().for_each(|name| assert!(gate.check(&user(name)).is_allowed()));
+    let parts: Vec<_> = (0..).map_while(|part| gate.keys_in("per-user", part)).collect();
+    assert!(parts.len() > 1, "a store of 10,000 keys has several");
+    let listed: Vec<_> = parts.into_iter().flatten().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(listed.len(), 500);
+    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), names.into_iter().collect());
+    assert!(gate.keys_in("no such rule", 0).is_none());
+}
+
+#[test]
+fn a_name_says_whether_it_is_the_whole_key() {
+    assert!(KeyName::new("short").is_whole());
+    assert!(!KeyName::new(&*"x".repeat(300)).is_whole());
+}
