@@ -79,6 +79,9 @@ fi
 step "tests"
 cargo test --workspace --all-features
 
+step "a fuzzer asks everything that /openapi.json describes"
+tests/e2e/openapi.sh
+
 step "tests of the library without its features"
 cargo test -p tollgate --no-default-features
 cargo check -p tollgate-tower --no-default-features

@@ -29,6 +29,7 @@ fn every_link_to_a_file_leads_somewhere() {
         ("docs/testing-limits.md", include_str!("../../../docs/testing-limits.md")),
         ("docs/envoy.md", include_str!("../../../docs/envoy.md")),
         ("docs/server.md", include_str!("../../../docs/server.md")),
+        ("docs/admin.md", include_str!("../../../docs/admin.md")),
         ("docs/hot-reload.md", include_str!("../../../docs/hot-reload.md")),
     ];
     for (page, text) in pages {

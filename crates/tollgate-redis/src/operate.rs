@@ -42,11 +42,32 @@ pub(crate) struct Scan {
     nodes: Option<Vec<Node>>,
     /// `None` at the end.
     cursor: Option<Vec<u8>>,
+    /// How many nodes are still to be walked, where that is known before they are.
+    remaining: Option<usize>,
 }
 
 impl Scan {
     pub(crate) fn new(pattern: Vec<u8>) -> Scan {
-        Scan { pattern, nodes: None, cursor: Some(START.to_vec()) }
+        Scan { pattern, nodes: None, cursor: Some(START.to_vec()), remaining: None }
+    }
+
+    /// From a place that [`place`](Self::place) gave.
+    pub(crate) fn at(pattern: Vec<u8>, place: &str) -> Option<Scan> {
+        let (remaining, cursor) = place.split_once('.')?;
+        let remaining = match remaining {
+            "" => None,
+            number => Some(number.parse().ok()?),
+        };
+        let is_number = cursor.parse::<u64>().is_ok();
+        let cursor = is_number.then(|| cursor.as_bytes().to_vec());
+        cursor.map(|cursor| Scan { pattern, nodes: None, cursor: Some(cursor), remaining })
+    }
+
+    /// Where the next step begins; `None` at the end.
+    pub(crate) fn place(&self) -> Option<String> {
+        let cursor = String::from_utf8_lossy(self.cursor.as_ref()?).into_owned();
+        let remaining = self.nodes.as_ref().map(Vec::len).or(self.remaining);
+        Some(format!("{}.{cursor}", remaining.map_or(String::new(), |nodes| nodes.to_string())))
     }
 
     /// The keys of the next step, which may be none; `None` at the end.
@@ -60,7 +81,11 @@ impl Scan {
         let connection = store.connection();
         let nodes = match &mut self.nodes {
             Some(nodes) => nodes,
-            unknown => unknown.insert(connection.nodes().await?),
+            unknown => {
+                let mut nodes = connection.nodes().await?;
+                nodes.truncate(self.remaining.unwrap_or(nodes.len()));
+                unknown.insert(nodes)
+            }
         };
         let answer = match nodes.last() {
             Some(node) => connection.send_to(node, &scan).await?,

@@ -6,11 +6,13 @@ use http::HeaderName;
 use tollgate::HeaderStyle;
 use tollgate_tower::ClientIp;
 
+use crate::admin::{Admin, Operators};
 use crate::backend::Backend;
 use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
 use crate::resp::RespBounds;
+use crate::watched::Watched;
 
 /// What all requests share, over whatever transport they come.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct App {
     pub(crate) limits: ClientLimits,
     pub(crate) holds: Holds,
     pub(crate) metrics: Metrics,
+    pub(crate) watched: Watched,
+    pub(crate) operators: Operators,
     /// Whether the server accepts no more.
     pub(crate) stopping: AtomicBool,
 }
@@ -36,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) resp_password: Option<Box<str>>,
     /// None: connections are answered where the server runs.
     pub(crate) resp_threads: usize,
+    pub(crate) admin: Admin,
 }
 
 impl Default for Settings {
@@ -50,6 +55,7 @@ impl Default for Settings {
             resp_bounds: RespBounds::default(),
             resp_password: None,
             resp_threads: 0,
+            admin: Admin::new(),
         }
     }
 }
@@ -58,6 +64,8 @@ impl App {
     pub(crate) fn new(backend: Backend, settings: Settings) -> App {
         let (holds, metrics) = (Holds::default(), Metrics::default());
         let limits = ClientLimits::new(backend.clone());
-        App { backend, settings, limits, holds, metrics, stopping: AtomicBool::new(false) }
+        let (watched, operators) = (Watched::default(), Operators::new(settings.admin.clone()));
+        let stopping = AtomicBool::new(false);
+        App { backend, settings, limits, holds, metrics, watched, operators, stopping }
     }
 }

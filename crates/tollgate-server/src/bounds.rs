@@ -72,3 +72,53 @@ pub(crate) const CERTIFICATES_LOOK: Duration = Duration::from_secs(1);
 
 /// Threads for connections of the Redis protocol: more than any machine's cores are a mistake.
 pub(crate) const MAX_THREADS: usize = 1024;
+/// Keys that a list of the largest is drawn from: a key with a 500th of the traffic is among them.
+pub(crate) const TOP_KEYS: usize = 512;
+
+/// How long a window of the largest keys is: they are those of the last one or two.
+pub(crate) const TOP_WINDOW: Duration = Duration::from_secs(60);
+
+/// Bytes of a key that lists of denials and of the largest keys keep.
+pub(crate) const MAX_SHOWN_KEY: usize = 256;
+
+/// Denials that are remembered are in so many sets, each with a lock of its own...
+pub(crate) const DENIAL_SETS: u64 = 128;
+
+/// ...of so many: enough that what is late in one set is late in all.
+pub(crate) const DENIALS_PER_SET: usize = 8;
+
+/// Characters of an operator's token: fewer can be guessed...
+pub(crate) const MIN_TOKEN: usize = 16;
+
+/// ...and more were not meant as one.
+pub(crate) const MAX_TOKEN: usize = 256;
+
+/// Tokens of operators: each is compared with what is sent.
+pub(crate) const MAX_TOKENS: usize = 1000;
+
+/// Bytes that are read of a file of tokens.
+pub(crate) const MAX_TOKEN_FILE: u64 = 1 << 20;
+
+/// Wrong tokens that an address may send in a minute: an operator's mistakes, no guesser's tries.
+pub(crate) const MAX_WRONG_TOKENS: u64 = 10;
+
+/// Changes by operators that are kept in memory.
+pub(crate) const MAX_AUDIT: usize = 1024;
+
+/// Entries of one answer to an operator.
+pub(crate) const MAX_PAGE: usize = 1000;
+
+/// Parts of a store that are looked through for one answer: some ten milliseconds.
+pub(crate) const MAX_PARTS: usize = 1024;
+
+/// The same of a store elsewhere, each with a round trip.
+pub(crate) const MAX_STEPS: usize = 128;
+
+/// Bytes of a policy that an operator sends.
+pub(crate) const MAX_POLICY: usize = 16 << 20;
+
+/// The longest block or override by hand that is said in seconds: ten years.
+pub(crate) const MAX_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
+
+/// Rules that do not apply to a request of which an operator is told why.
+pub(crate) const MAX_NOT_APPLIED: usize = 100;

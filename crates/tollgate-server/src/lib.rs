@@ -17,23 +17,31 @@
 //! - A [`Backend`] is what decides: a gate over the state that all transports share.
 //! - A [`Server`] listens, answers, and stops in order.
 //! - [`serve_resp`] answers clients of Redis over a [`Resp`], which is a gate.
+//! - [`Admin`] says who may operate it: look at keys, lift blocks, change the policy.
 //! - [`ProxyHeaders`] says which headers of a proxy are believed.
 
+mod admin;
 mod app;
 mod backend;
 mod bounds;
 mod client_limits;
+mod denials;
 mod exposition;
 mod http;
 mod listen;
 mod metrics;
+mod openapi;
+mod operate;
 mod patience;
 mod reload;
 mod resp;
 mod serve;
 mod stream;
 mod tls;
+mod top;
+mod watched;
 
+pub use admin::{Admin, AdminListen, AdminRole, AdminTokenError, AdminTokens};
 pub use backend::{Backend, Held};
 pub use http::ProxyHeaders;
 pub use reload::ReloadCounts;

@@ -60,6 +60,12 @@ pub(crate) enum Transport {
     Grpc,
 }
 
+impl Transport {
+    pub(crate) fn word(self) -> &'static str {
+        TRANSPORTS[self as usize].1
+    }
+}
+
 /// Decisions by limits that clients bring: kept apart, so that none costs a look in a map.
 #[derive(Debug, Default)]
 pub(crate) struct ClientCounts(pub(crate) [AtomicU64; OUTCOMES.len()]);

@@ -12,6 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 use tollgate::HeaderStyle;
 use tollgate_tower::ClientIp;
 
+use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
 use crate::backend::Backend;
 use crate::bounds::{MAX_CONNECTIONS, MAX_THREADS};
@@ -39,6 +40,8 @@ pub struct Server {
     app: Arc<App>,
     listeners: Vec<(Transport, Listener)>,
     tls: Option<Arc<Acceptor>>,
+    /// Where operators are answered, if that is not where everybody is.
+    operators: Option<Listener>,
 }
 
 /// How a server came to its end.
@@ -85,6 +88,15 @@ impl Server {
         ReloadCounts::new(Arc::clone(&self.app))
     }
 
+    /// Where operators are answered.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        match &self.operators {
+            Some(listener) => listener.address(),
+            None if self.app.operators.is_with_everybody() => self.http_address(),
+            None => None,
+        }
+    }
+
     fn address(&self, transport: Transport) -> Option<SocketAddr> {
         let listener = self.listeners.iter().find(|(of, _)| *of == transport);
         listener.and_then(|(_, listener)| listener.address())
@@ -93,7 +105,7 @@ impl Server {
     /// Answers until `stop` is ready; then accepts no more, and ends what is in flight within ten
     /// seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
-        let Server { app, listeners, tls } = self;
+        let Server { app, listeners, operators, tls } = self;
         let (stopper, stopping) = Stop::new();
         let mut serving = JoinSet::new();
         for (transport, listener) in listeners {
@@ -103,6 +115,9 @@ impl Server {
                 Transport::Resp => serving.spawn(resp::serve(listener, app, stop)),
                 Transport::Grpc => continue,
             };
+        }
+        if let Some(listener) = operators {
+            serving.spawn(http::serve_operators(listener, Arc::clone(&app), stopping.clone()));
         }
         let certificates = async {
             match tls {
@@ -225,6 +240,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Who may operate it, and where.
+    #[must_use]
+    pub fn admin(mut self, admin: Admin) -> ServerBuilder {
+        self.settings.admin = admin;
+        self
+    }
+
     /// Begins to listen.
     ///
     /// # Errors
@@ -245,7 +267,16 @@ impl ServerBuilder {
             let listener = Listener::new(socket, transport, most, no_room);
             listeners.push((transport, listener.with_tls(tls.clone())));
         }
-        Ok(Server { app: Arc::new(App::new(self.backend, self.settings)), listeners, tls })
+        let operators = match self.settings.admin.listen {
+            AdminListen::At(address) => {
+                let (socket, most) = (bind(address).await?, self.max_connections);
+                let listener = Listener::new(socket, Transport::Http, most, http::NO_ROOM);
+                Some(listener.with_tls(tls.clone()))
+            }
+            _ => None,
+        };
+        let app = Arc::new(App::new(self.backend, self.settings));
+        Ok(Server { app, listeners, operators, tls })
     }
 }
 

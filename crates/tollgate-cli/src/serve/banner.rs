@@ -21,6 +21,8 @@ pub(super) struct Banner<'a> {
     pub(super) store: &'a StoreAt,
     /// Whether state in memory is written when it stops.
     pub(super) kept: bool,
+    /// Where operators are answered, if there are any.
+    pub(super) admin: Option<SocketAddr>,
     pub(super) policy: &'a Policy,
     /// Where the policy is from, unless it is built in.
     pub(super) file: Option<&'a Path>,
@@ -36,6 +38,9 @@ impl Banner<'_> {
         }
         if let Some(resp) = self.resp {
             writeln!(out, "  resp      redis{s}://{resp}")?;
+        }
+        if let Some(admin) = self.admin {
+            writeln!(out, "  admin     http{s}://{admin}/admin/v1")?;
         }
         match self.store {
             StoreAt::Memory if self.kept => {

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod banner;
+mod operators;
 mod signals;
 mod snapshot;
 
@@ -21,6 +22,7 @@ use crate::paint::Paint;
 use crate::{Failure, policy_file};
 use arguments::{Listen, StoreAt, header_attribute, proxy_headers, trusted};
 use banner::Banner;
+use operators::Operators;
 use signals::Signals;
 
 /// What is enforced where no policy is given.
@@ -107,6 +109,9 @@ pub(crate) struct Serve {
     /// A header that a proxy hands on, as an attribute, can be given again
     #[arg(long, value_name = "NAME=HEADER", value_parser = header_attribute)]
     attribute: Vec<(String, HeaderName)>,
+
+    #[command(flatten)]
+    operators: Operators,
 }
 
 impl Serve {
@@ -188,7 +193,9 @@ impl Serve {
         // Before anything is announced: who reads it may send a signal at once.
         let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
         let style = HeaderStyle::new().dialect(self.headers).verbosity(self.tell);
+        let (admin, anybody) = self.operators.admin(self.policy.as_deref())?;
         let mut server = Server::builder(backend.clone())
+            .admin(admin)
             .http(self.http.0)
             .resp(self.resp.0)
             .resp_threads(self.resp_threads.unwrap_or_else(half_the_cores))
@@ -210,6 +217,7 @@ impl Serve {
             known_clients: self.tls_client_ca.is_some(),
             store: &self.store,
             kept: self.snapshot.is_some(),
+            admin: server.admin_address().filter(|_| anybody),
             policy: &policy,
             file: self.policy.as_deref(),
         };

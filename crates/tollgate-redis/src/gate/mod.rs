@@ -4,6 +4,7 @@ mod builder;
 mod decide;
 mod each;
 mod hold;
+mod inspect;
 mod names;
 mod operate;
 mod portable;

@@ -212,7 +212,11 @@ impl RedisGate {
     }
 
     /// For how long a block still counts.
-    async fn left(&self, key: &[u8], rule_blocks: bool) -> Result<Option<Duration>, StoreError> {
+    pub(super) async fn left(
+        &self,
+        key: &[u8],
+        rule_blocks: bool,
+    ) -> Result<Option<Duration>, StoreError> {
         let store = &self.0.store;
         let Value::BulkString(raw) = store.connection().send(cmd("GET").arg(key)).await? else {
             return Ok(None);
@@ -268,7 +272,11 @@ impl RedisGate {
 }
 
 /// The rule of this name, if its key has so many values.
-fn with_key<'n>(names: &'n Names, rule: &str, key: &[&str]) -> Option<(&'n Rule, &'n RuleNames)> {
+pub(super) fn with_key<'n>(
+    names: &'n Names,
+    rule: &str,
+    key: &[&str],
+) -> Option<(&'n Rule, &'n RuleNames)> {
     names.find(rule).filter(|(rule, _)| rule.key.len() == key.len())
 }
 

@@ -27,6 +27,18 @@ impl RedisGateKeys {
         RedisGateKeys { limiter, scan }
     }
 
+    /// Goes on from a place that [`place`](Self::place) gave; `None` if that is no place.
+    pub(super) fn from(self, place: &str) -> Option<RedisGateKeys> {
+        let scan = Scan::at(self.limiter.inner.prefix.pattern(), place)?;
+        Some(RedisGateKeys { limiter: self.limiter, scan })
+    }
+
+    /// Where the next step begins, for [`RedisGate::keys_from`] at any later time; `None` at the
+    /// end. Where the nodes of a Cluster change meanwhile, keys may be missed or met again.
+    pub fn place(&self) -> Option<String> {
+        self.scan.place()
+    }
+
     /// The keys of the next step with their status, which may be none; `None` at the end.
     ///
     /// # Errors

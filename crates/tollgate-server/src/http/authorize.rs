@@ -61,7 +61,7 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
     let asked: tollgate::Request<'_> =
         attributes.iter().map(|(name, value)| (*name, &**value)).collect();
     let ruling = app.backend.check(&asked).await;
-    app.metrics.decided(Transport::Http, &ruling);
+    app.decided(Transport::Http, &asked, &ruling);
     let fields = app.fields(&ruling);
     let mut response = if ruling.is_allowed() {
         Response::new(axum::body::Body::empty())

@@ -12,9 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use tollgate::{Limit, Request};
 
 use super::problem::Problem;
-use crate::bounds::{
-    BODY_TIMEOUT, MAX_ATTRIBUTES, MAX_BATCH, MAX_BODY, MAX_LIMITS, MAX_NAME, MAX_VALUE,
-};
+use crate::bounds::{BODY_TIMEOUT, MAX_ATTRIBUTES, MAX_BATCH, MAX_LIMITS, MAX_NAME, MAX_VALUE};
 
 /// What a body says of one request.
 #[derive(Debug, serde::Deserialize)]
@@ -49,7 +47,7 @@ pub(super) struct Batch<'a>(pub(super) Vec<Asked<'a>>);
 struct Limits(Vec<Limit>);
 
 #[derive(Debug, Default)]
-struct Attributes<'a>(Vec<(Text<'a>, Text<'a>)>);
+pub(crate) struct Attributes<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 /// A text that is copied only where it has escapes.
 #[derive(Debug, PartialEq, serde::Deserialize)]
@@ -61,6 +59,13 @@ pub(super) struct Own<'a> {
     pub(super) key: &'a str,
     pub(super) limits: &'a [Limit],
     pub(super) cost: u64,
+}
+
+impl Attributes<'_> {
+    /// Names and values, as they were given.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&*name.0, &*value.0))
+    }
 }
 
 impl Asked<'_> {
@@ -86,8 +91,7 @@ impl Asked<'_> {
     }
 
     pub(super) fn request(&self) -> Request<'_> {
-        let attributes = self.attributes.0.iter();
-        let request: Request<'_> = attributes.map(|(name, value)| (&*name.0, &*value.0)).collect();
+        let request: Request<'_> = self.attributes.iter().collect();
         match self.cost {
             Some(cost) => request.cost(cost),
             None => request,
@@ -95,16 +99,16 @@ impl Asked<'_> {
     }
 }
 
-/// The whole body, if it is not too long and does not take too long.
-pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
+/// The whole body, if it has no more than `most` bytes and does not take too long.
+pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
     // What says that it is too long is not waited for.
-    if body.size_hint().lower() > u64::try_from(MAX_BODY).unwrap_or(u64::MAX) {
-        return Err(too_long());
+    if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+        return Err(too_long(most));
     }
-    let collected = Limited::new(body, MAX_BODY).collect();
+    let collected = Limited::new(body, most).collect();
     match tokio::time::timeout(BODY_TIMEOUT, collected).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_long()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_long(most)),
         Ok(Err(_)) => {
             Err(Problem::new(StatusCode::BAD_REQUEST, "the body ended before it was whole"))
         }
@@ -115,13 +119,13 @@ pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
     }
 }
 
-fn too_long() -> Problem {
-    let detail = format!("the body is too long, it may have {MAX_BODY} bytes");
+fn too_long(most: usize) -> Problem {
+    let detail = format!("the body is too long, it may have {most} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }
 
 /// A body as JSON; `example` is one that would be right.
-pub(super) fn parse<'a, T: Deserialize<'a>>(
+pub(crate) fn parse<'a, T: Deserialize<'a>>(
     body: &'a [u8],
     example: &'static str,
 ) -> Result<T, Problem> {

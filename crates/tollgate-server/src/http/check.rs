@@ -14,6 +14,7 @@ use super::decision::{Decision, json, tell};
 use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use crate::app::App;
+use crate::bounds::MAX_BODY;
 use crate::metrics::Transport;
 
 pub(super) const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 1}"#;
@@ -71,13 +72,14 @@ impl App {
 pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let checked = async {
         let denied = Denied::of(&uri)?;
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let asked = one(&body)?;
         if let Some(own) = app.own(&asked)? {
             return Ok(app.answer_own(&app.check_own(&own).await, denied));
         }
-        let ruling = app.backend.check(&asked.request()).await;
-        app.metrics.decided(Transport::Http, &ruling);
+        let request = asked.request();
+        let ruling = app.backend.check(&request).await;
+        app.decided(Transport::Http, &request, &ruling);
         Ok(app.answer(&ruling, denied))
     };
     checked.await.unwrap_or_else(|problem| app.bad(&problem))
@@ -86,7 +88,7 @@ pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> 
 pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let peeked = async {
         let denied = Denied::of(&uri)?;
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let asked = one(&body)?;
         if let Some(own) = app.own(&asked)? {
             return Ok(app.answer_own(&app.peek_own(&own).await, denied));
@@ -99,7 +101,7 @@ pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> R
 
 pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
     let checked = async {
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let asked: AskedMany<'_> = parse(&body, BATCH_EXAMPLE)?;
         asked.requests.0.iter().try_for_each(not_reserving)?;
         let owns: Vec<_> =
@@ -110,8 +112,9 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
                 decisions.push(Decision::of_own(&app.check_own(own).await));
                 continue;
             }
-            let ruling = app.backend.check(&asked.request()).await;
-            app.metrics.decided(Transport::Http, &ruling);
+            let request = asked.request();
+            let ruling = app.backend.check(&request).await;
+            app.decided(Transport::Http, &request, &ruling);
             decisions.push(Decision::new(&ruling));
         }
         Ok(json(&Decisions { decisions }))
@@ -121,7 +124,7 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
 
 pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response {
     let refunded = async {
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let asked = one(&body)?;
         none_of_its_own(&asked)?;
         let request = asked.request();

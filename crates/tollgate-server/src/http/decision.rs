@@ -120,7 +120,7 @@ impl RuleDecision {
     }
 }
 
-fn reason(reason: Reason) -> &'static str {
+pub(crate) fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::NoRule => "no_rule",
         Reason::Limits => "limits",
@@ -138,7 +138,7 @@ fn limited(units: u64) -> Option<u64> {
     (units < u64::MAX).then_some(units)
 }
 
-pub(super) fn millis(wait: Duration) -> u64 {
+pub(crate) fn millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
@@ -160,11 +160,20 @@ impl App {
 }
 
 /// An answer of 200.
-pub(super) fn json(answer: &impl Serialize) -> Response {
+pub(crate) fn json(answer: &impl Serialize) -> Response {
     // Names, numbers and text always become JSON.
     let mut response = Response::new(Body::from(serde_json::to_vec(answer).unwrap_or_default()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An answer of 200 that is ready.
+pub(crate) fn text(of_type: &'static str, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(of_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -21,7 +21,7 @@ use super::problem::{Problem, cut};
 use super::segment;
 use crate::app::App;
 use crate::backend::Held;
-use crate::bounds::{HOLD_TIME, MAX_HOLD_TIME, MAX_HOLDS};
+use crate::bounds::{HOLD_TIME, MAX_BODY, MAX_HOLD_TIME, MAX_HOLDS};
 use crate::metrics::Transport;
 
 const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 500, "timeout_ms": 30000}"#;
@@ -105,19 +105,20 @@ struct Actual {
 pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let reserved = async {
         let denied = Denied::of(&uri)?;
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let asked: Asked<'_> = parse(&body, EXAMPLE)?;
         none_of_its_own(&asked)?;
         let timeout = timeout(asked.timeout_ms)?;
         let now = app.backend.clock().now();
-        let held = match app.backend.reserve(&asked.request(), timeout).await {
+        let request = asked.request();
+        let held = match app.backend.reserve(&request, timeout).await {
             Ok(held) => held,
             Err(ruling) => {
-                app.metrics.decided(Transport::Http, &ruling);
+                app.decided(Transport::Http, &request, &ruling);
                 return Ok(app.answer(&ruling, denied));
             }
         };
-        app.metrics.decided(Transport::Http, held.ruling());
+        app.decided(Transport::Http, &request, held.ruling());
         let id = new_id()?;
         let fields = app.fields(held.ruling());
         let decision = Decision::new(held.ruling());
@@ -184,7 +185,7 @@ pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
 pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let id = segment(&uri, 3);
     let settled = async {
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let Actual { actual } = parse(&body, SETTLE_EXAMPLE)?;
         // Not before it is known that the rest is right: who gets it wrong may try again.
         let Some(held) = app.take(id) else { return Ok(app.unknown_hold(id)) };

@@ -19,9 +19,11 @@ use axum::routing::{any, get, post};
 use http::{Method, StatusCode, Uri};
 
 use crate::app::App;
+pub(crate) use body::{Attributes, parse, read};
+pub(crate) use decision::{json, millis, reason, text};
 pub(crate) use hold::Holds;
-use problem::Problem;
-pub(crate) use serve::{NO_ROOM, serve};
+pub(crate) use problem::{Problem, cut};
+pub(crate) use serve::{NO_ROOM, serve, serve_operators};
 
 /// Which headers of a proxy say what its client asks for. Only one family is believed: a proxy
 /// that sets one passes the other on as the client has sent it.
@@ -37,14 +39,19 @@ pub enum ProxyHeaders {
 
 impl App {
     /// The answer to a request that cannot be understood.
-    fn bad(&self, problem: &Problem) -> Response {
+    pub(crate) fn bad(&self, problem: &Problem) -> Response {
+        self.count_bad(problem.response())
+    }
+
+    /// An answer to a request that cannot be understood.
+    pub(crate) fn count_bad(&self, response: Response) -> Response {
         crate::metrics::add(&self.metrics.bad_requests);
-        problem.response()
+        response
     }
 }
 
 fn router(app: Arc<App>) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/v1/check", post(check::check))
         .route("/v1/check/batch", post(check::batch))
         .route("/v1/peek", post(check::peek))
@@ -58,9 +65,21 @@ fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(probe::healthz))
         .route("/readyz", get(probe::readyz))
         .route("/metrics", get(probe::metrics))
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(app)
+        .route("/openapi.json", get(probe::openapi));
+    let with_everybody = app.operators.is_with_everybody();
+    whole(if with_everybody { router.merge(crate::admin::router()) } else { router }, app)
+}
+
+/// What operators are answered where nobody else is.
+fn operators_router(app: Arc<App>) -> Router {
+    let router = Router::new()
+        .route("/healthz", get(probe::healthz))
+        .route("/openapi.json", get(probe::openapi));
+    whole(router.merge(crate::admin::router()), app)
+}
+
+fn whole(router: Router<Arc<App>>, app: Arc<App>) -> Router {
+    router.fallback(unknown).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
 /// A part of the path, as it was sent.
@@ -71,14 +90,18 @@ fn segment(uri: &Uri, place: usize) -> &str {
 async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let known = "POST /v1/check, /v1/check/batch, /v1/peek, /v1/refund, /v1/reserve and \
                  /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; GET /healthz, \
-                 /readyz, /metrics";
-    let detail = format!("there is nothing at {:?}, try one of {known}", problem::cut(uri.path()));
+                 /readyz, /metrics, /openapi.json";
+    let detail = format!("there is nothing at {:?}, try one of {known}", cut(uri.path()));
     app.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
 }
 
 async fn wrong_method(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {
-    let right = if uri.path().starts_with("/v1/") { "POST" } else { "GET" };
-    let method = problem::cut(method.as_str()).to_owned();
+    let right = match uri.path() {
+        path if path.starts_with("/v1/") => "POST",
+        path if path.starts_with("/admin/") => "another method, see /openapi.json",
+        _ => "GET",
+    };
+    let method = cut(method.as_str()).to_owned();
     let detail = format!("{} is asked for with {right}, not {method:?}", uri.path());
     app.bad(&Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
 }

@@ -12,6 +12,9 @@ use super::problem::Problem;
 use crate::app::App;
 use crate::exposition;
 
+/// What people read.
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// Whether the process lives.
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
@@ -26,7 +29,7 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
     // Every rule says what to do without the store, so that this server answers all the same: who
     // took it out of service would leave nobody to.
     match app.backend.health().and_then(|health| health.outage) {
-        None => Response::new("ready\n".into()),
+        None => super::text(TEXT, "ready\n".to_owned()),
         Some(outage) => {
             let text = format!(
                 "ready, degraded: the store {} has been away for {} s: {}\n",
@@ -34,7 +37,7 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
                 outage.lasted.as_secs(),
                 outage.why
             );
-            Response::new(text.into())
+            super::text(TEXT, text)
         }
     }
 }
@@ -45,4 +48,9 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let of_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, of_type);
     response
+}
+
+/// What can be asked, for programs and those who write them.
+pub(super) async fn openapi() -> Response {
+    super::text("application/json", crate::openapi::document().to_owned())
 }

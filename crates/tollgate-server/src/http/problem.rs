@@ -18,7 +18,7 @@ const SHOWN: usize = 100;
 
 /// What is wrong, and what would be right.
 #[derive(Debug, Serialize)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     #[serde(rename = "type")]
     of_type: &'static str,
     title: &'static str,
@@ -31,10 +31,13 @@ pub(super) struct Problem {
     example: Option<&'static str>,
     #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
     violated: Option<Vec<String>>,
+    /// Everything that is wrong with a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<Box<serde_json::Value>>,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         Problem {
             of_type: "about:blank",
             title: status.canonical_reason().unwrap_or("Refused"),
@@ -42,11 +45,18 @@ impl Problem {
             detail: Some(detail.into()),
             example: None,
             violated: None,
+            errors: None,
         }
     }
 
+    /// With each thing that is wrong.
+    pub(crate) fn errors(mut self, errors: serde_json::Value) -> Problem {
+        self.errors = Some(Box::new(errors));
+        self
+    }
+
     /// With a body that would be right.
-    pub(super) fn example(mut self, example: &'static str) -> Problem {
+    pub(crate) fn example(mut self, example: &'static str) -> Problem {
         self.example = Some(example);
         self
     }
@@ -113,7 +123,7 @@ impl Problem {
         self
     }
 
-    pub(super) fn response(&self) -> Response {
+    pub(crate) fn response(&self) -> Response {
         // Plain text and numbers always become JSON.
         let json = serde_json::to_vec(self).unwrap_or_default();
         let mut response = Response::new(Body::from(json));
@@ -131,7 +141,7 @@ fn number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S:
 }
 
 /// As much of a client's text as is repeated to it.
-pub(super) fn cut(text: &str) -> &str {
+pub(crate) fn cut(text: &str) -> &str {
     let mut end = text.len().min(SHOWN);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -28,6 +28,20 @@ retry-after: 1\r\nconnection: close\r\ncontent-length: 114\r\n\r\n\
 /// Answers until it is time to stop, and ends what is in flight within its bound.
 pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
     let router = super::router(Arc::clone(&app));
+    serve_router(listener, (app, router), stop).await
+}
+
+/// As [`serve`], for operators alone.
+pub(crate) async fn serve_operators(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
+    let router = super::operators_router(Arc::clone(&app));
+    serve_router(listener, (app, router), stop).await
+}
+
+async fn serve_router(
+    listener: Listener,
+    (app, router): (Arc<App>, Router),
+    stop: Stop,
+) -> Stopped {
     let graceful = GracefulShutdown::new();
     let mut stopping = pin!(stop.wait());
     loop {

@@ -67,7 +67,7 @@ pub(super) fn answer(
     match read(verb, app, &arguments[1..])? {
         Asked::Check(request) => {
             let ruling = gate.check(&request);
-            app.metrics.decided(Transport::Resp, &ruling);
+            app.decided(Transport::Resp, &request, &ruling);
             ruled(&ruling, writer)
         }
         Asked::Peek(request) => ruled(&gate.peek(&request), writer),

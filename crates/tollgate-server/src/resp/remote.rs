@@ -112,7 +112,7 @@ impl Pending {
                 Ok(match policy::read(*verb, app, &arguments)? {
                     policy::Asked::Check(request) => {
                         let ruling = app.backend.check(&request).await;
-                        app.metrics.decided(Transport::Resp, &ruling);
+                        app.decided(Transport::Resp, &request, &ruling);
                         Told::Ruled(ruling)
                     }
                     policy::Asked::Peek(request) => Told::Ruled(app.backend.peek(&request).await),

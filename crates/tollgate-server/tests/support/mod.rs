@@ -39,6 +39,7 @@ pub(crate) struct Running {
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) clock: ManualClock,
     pub(crate) gate: Gate,
+    pub(crate) admin_address: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<Stopped>>,
 }
@@ -71,12 +72,13 @@ impl Running {
             .build()
             .unwrap();
         let server = runtime.block_on(builder.bind()).unwrap();
-        let address = server.http_address().unwrap();
+        let (address, admin_address) = (server.http_address().unwrap(), server.admin_address());
         let resp = server.resp_address();
         let (stop, stopping) = oneshot::channel::<()>();
         let stopped = async move { drop(stopping.await) };
         let thread = std::thread::spawn(move || runtime.block_on(server.run(stopped)));
-        Running { address, resp, clock, gate, stop: Some(stop), thread: Some(thread) }
+        let (stop, thread) = (Some(stop), Some(thread));
+        Running { address, resp, clock, gate, admin_address, stop, thread }
     }
 
     /// Tells it to stop.
@@ -91,7 +93,11 @@ impl Running {
     }
 
     pub(crate) fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.address).unwrap();
+        Running::connect_to(self.address)
+    }
+
+    fn connect_to(address: SocketAddr) -> Connection {
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Connection(BufReader::new(stream))
     }
@@ -117,6 +123,14 @@ impl Running {
     pub(crate) fn ask(&self, line: &str, headers: &[&str]) -> Answer {
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         self.send(format!("{line} HTTP/1.1\r\nhost: t\r\n{headers}\r\n"))
+    }
+
+    /// The same, at another of its ports.
+    pub(crate) fn ask_at(&self, address: SocketAddr, line: &str, headers: &[&str]) -> Answer {
+        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let mut connection = Running::connect_to(address);
+        connection.write(format!("{line} HTTP/1.1\r\nhost: t\r\n{headers}\r\n"));
+        connection.read().expect("an answer")
     }
 
     pub(crate) fn send(&self, bytes: impl AsRef<[u8]>) -> Answer {

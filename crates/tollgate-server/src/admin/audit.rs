@@ -1,0 +1,127 @@
+//! Who changed what, and when.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::bounds::MAX_AUDIT;
+
+/// The last changes, and the file that all of them are appended to.
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    last: Mutex<VecDeque<Arc<Entry>>>,
+    file: Option<AuditFile>,
+}
+
+/// Where changes are written down.
+#[derive(Clone, Debug)]
+pub(super) struct AuditFile(Arc<Mutex<File>>);
+
+/// A change.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Entry {
+    pub(super) at: String,
+    /// The name of the token.
+    pub(super) who: String,
+    pub(super) from: Option<IpAddr>,
+    pub(super) action: &'static str,
+    /// What was changed.
+    pub(super) target: Value,
+    /// What came of it.
+    pub(super) result: Value,
+}
+
+impl AuditFile {
+    /// Opens it, or makes it for its owner alone.
+    pub(super) fn open(path: &Path) -> io::Result<AuditFile> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(AuditFile(Arc::new(Mutex::new(options.open(path)?))))
+    }
+
+    /// Appends a line, which is on the disk afterwards.
+    fn append(&self, line: &[u8]) -> io::Result<()> {
+        let mut file = self.0.lock();
+        file.write_all(line)?;
+        file.sync_data()
+    }
+}
+
+impl Audit {
+    pub(super) fn new(file: Option<AuditFile>) -> Audit {
+        Audit { last: Mutex::default(), file }
+    }
+
+    /// Keeps a change. It is not undone where the file cannot be written: that is logged.
+    pub(super) async fn add(&self, entry: Entry) {
+        // Without the target: what is logged names no key.
+        tracing::info!(who = %entry.who, action = entry.action, "changed by an operator");
+        let entry = Arc::new(entry);
+        {
+            let mut last = self.last.lock();
+            if last.len() == MAX_AUDIT {
+                last.pop_front();
+            }
+            last.push_back(Arc::clone(&entry));
+        }
+        let Some(file) = self.file.clone() else { return };
+        let written = tokio::task::spawn_blocking(move || {
+            let mut line = serde_json::to_vec(&*entry)?;
+            line.push(b'\n');
+            file.append(&line)
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "a change is not in the audit file"),
+            Err(error) => tracing::error!(%error, "a change may not be in the audit file"),
+        }
+    }
+
+    /// The last `most` changes, the latest first.
+    pub(super) fn list(&self, most: usize) -> Vec<Arc<Entry>> {
+        self.last.lock().iter().rev().take(most).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: usize) -> Entry {
+        Entry {
+            at: "2026-01-01T00:00:00Z".to_owned(),
+            who: format!("ana-{number}"),
+            from: None,
+            action: "reset",
+            target: Value::Null,
+            result: Value::Null,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_changes_are_kept_and_all_are_written_down() {
+        let path = std::env::temp_dir().join(format!("tollgate-audit-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, "earlier\n").unwrap();
+        let audit = Audit::new(Some(AuditFile::open(&path).unwrap()));
+        for number in 0..MAX_AUDIT + 3 {
+            audit.add(entry(number)).await;
+        }
+        let kept = audit.list(usize::MAX);
+        assert_eq!((kept.len(), kept[0].who.as_str()), (MAX_AUDIT, "ana-1026"));
+        assert_eq!(audit.list(2).len(), 2);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), MAX_AUDIT + 4);
+        assert!(text.starts_with("earlier\n") && text.contains("\"who\":\"ana-0\""));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,98 @@
+//! Keys that are kept out for a time.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::{Answer, Call, Change, Reply, at, cursor, wrong};
+use super::keys::changed_meanwhile;
+use super::target::{Target, named, request};
+use crate::bounds::{MAX_BODY, MAX_SECONDS};
+use crate::http::{Attributes, Problem, millis, parse};
+
+pub(super) const BLOCK_EXAMPLE: &str =
+    r#"{"rule": "per-user", "key": {"user": "42"}, "for_seconds": 900}"#;
+pub(super) const LIFT_EXAMPLE: &str = r#"{"rule": "per-user", "key": {"user": "42"}}"#;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked<'a> {
+    #[serde(borrow)]
+    rule: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    key: Option<Attributes<'a>>,
+    #[serde(borrow)]
+    attributes: Option<Attributes<'a>>,
+    for_seconds: Option<u64>,
+}
+
+pub(super) async fn list(call: Call) -> Answer {
+    let query = call.query(&["limit", "cursor"])?;
+    let most = query.most(100)?;
+    let after: Option<(String, Vec<String>)> = query.cursor()?;
+    let (backend, policy) = (&call.app.backend, call.app.backend.policy());
+    let mut all = backend.blocked().await?;
+    all.sort_unstable_by(|a, b| (&a.rule, &a.values).cmp(&(&b.rule, &b.values)));
+    let is_later = |rule: &String, values: &Vec<String>| {
+        after.as_ref().is_none_or(|(of, key)| (rule, values) > (of, key))
+    };
+    let mut later = all.iter().filter(|of| is_later(&of.rule, &of.values)).peekable();
+    let page: Vec<_> = later.by_ref().take(most).collect();
+    let next = later.peek().and(page.last()).map(|last| cursor(&(&last.rule, &last.values)));
+    let blocks: Vec<Value> = page
+        .iter()
+        .map(|of| {
+            let key = named(&policy, &of.rule, &of.values);
+            json!({"rule": of.rule, "key": key, "left_ms": millis(of.left)})
+        })
+        .collect();
+    Ok(Reply::Told(json!({"blocks": blocks, "next": next})))
+}
+
+pub(super) async fn block(mut call: Call) -> Answer {
+    let body = call.bytes(MAX_BODY).await?;
+    let asked: Asked<'_> = parse(&body, BLOCK_EXAMPLE)?;
+    let length = length(asked.for_seconds).map_err(|problem| problem.example(BLOCK_EXAMPLE))?;
+    let backend = &call.app.backend;
+    let by_key = (asked.rule.as_deref(), asked.key.as_ref());
+    let target = Target::read(&backend.policy(), by_key, asked.attributes.as_ref())
+        .map_err(|problem| problem.example(BLOCK_EXAMPLE))?;
+    let keys = match &target {
+        Target::Key(key, _) => match backend.block_key(key, length).await? {
+            true => 1,
+            false => return Err(changed_meanwhile()),
+        },
+        Target::Request(attributes) => backend.block_request(&request(attributes), length).await?,
+    };
+    let until = at(call.now().after(length));
+    let result = json!({"keys": keys, "until": until});
+    Ok(Reply::Changed(Change { action: "block", target: target.shown(), result }))
+}
+
+fn length(seconds: Option<u64>) -> Result<Duration, Problem> {
+    match seconds {
+        Some(seconds) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        _ => Err(wrong(format!("\"for_seconds\" must be a whole number from 1 to {MAX_SECONDS}"))),
+    }
+}
+
+pub(super) async fn lift(mut call: Call) -> Answer {
+    let body = call.bytes(MAX_BODY).await?;
+    let asked: Asked<'_> = parse(&body, LIFT_EXAMPLE)?;
+    if asked.for_seconds.is_some() {
+        let detail = "\"for_seconds\" is for blocks, a block is lifted at once";
+        return Err(wrong(detail).example(LIFT_EXAMPLE));
+    }
+    let backend = &call.app.backend;
+    let by_key = (asked.rule.as_deref(), asked.key.as_ref());
+    let target = Target::read(&backend.policy(), by_key, asked.attributes.as_ref())
+        .map_err(|problem| problem.example(LIFT_EXAMPLE))?;
+    let keys = match &target {
+        Target::Key(key, _) => usize::from(backend.unblock_key(key).await?),
+        Target::Request(attributes) => backend.unblock_request(&request(attributes)).await?,
+    };
+    let (target, result) = (target.shown(), json!({"keys": keys}));
+    Ok(Reply::Changed(Change { action: "unblock", target, result }))
+}

@@ -1,0 +1,217 @@
+//! Who is let in.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use http::{Request, StatusCode};
+use tollgate_tower::PeerAddr;
+
+use super::Operators;
+use super::audit::Entry;
+use super::call::{Call, Change, Reply, Who, at};
+use super::routes::Route;
+use super::tokens::AdminRole;
+use crate::app::App;
+use crate::http::Problem;
+
+/// Headers that a proxy adds: what it hands on is not from this machine.
+const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+
+/// Why somebody is not let in.
+enum Kept {
+    /// Nobody knows who it is: what to say, and what of the token.
+    Unknown(&'static str, &'static str),
+    /// It is known, and may only look.
+    MayOnlyRead,
+    TooManyTries(u64),
+}
+
+/// Answers an operator, if it is one.
+pub(super) async fn answer(
+    app: Arc<App>,
+    route: &'static Route,
+    request: Request<axum::body::Body>,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let peer = head.extensions.get::<PeerAddr>().map(|PeerAddr(peer)| peer.ip().to_canonical());
+    let who = match app.operators.let_in(&head.headers, peer, route.role) {
+        Ok(who) => who,
+        Err(kept) => {
+            tracing::warn!(?peer, path = route.operation.path, "an operator was not let in");
+            return app.count_bad(kept.response());
+        }
+    };
+    let call = Call { app: Arc::clone(&app), who: who.clone(), uri: head.uri, body };
+    match (route.answer)(call).await {
+        Ok(reply) => {
+            if let Reply::Changed(Change { action, target, result }) = &reply {
+                let (target, result) = (target.clone(), result.clone());
+                let (at, Who { name, from, .. }) = (at(app.backend.clock().now()), who);
+                let entry = Entry { at, who: name, from, action, target, result };
+                app.operators.audit.add(entry).await;
+            }
+            reply.response()
+        }
+        Err(problem) => app.bad(&problem),
+    }
+}
+
+impl Operators {
+    fn let_in(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+        needed: AdminRole,
+    ) -> Result<Who, Kept> {
+        let Some(given) = headers.get(AUTHORIZATION) else {
+            return self.let_in_without(headers, peer);
+        };
+        let limiter = self.wrong_tokens.as_ref();
+        let address = peer.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), network);
+        if let Some(wait) = limiter.map(|limiter| limiter.status(address).retry_after())
+            && !wait.is_zero()
+        {
+            return Err(Kept::TooManyTries(
+                wait.as_millis().div_ceil(1000).try_into().unwrap_or(1),
+            ));
+        }
+        let Some((name, role)) = bearer(given).and_then(|token| self.tokens.find(token)) else {
+            if let Some(limiter) = limiter {
+                // Counted only: what it says was asked for above.
+                let _ = limiter.check(address).is_allowed();
+            }
+            return Err(Kept::Unknown("the token is wrong", ", error=\"invalid_token\""));
+        };
+        if role < needed {
+            return Err(Kept::MayOnlyRead);
+        }
+        Ok(Who { name: name.to_owned(), role, from: peer })
+    }
+
+    /// Who has no token is let in only from this machine, and only if the operator wants it so.
+    fn let_in_without(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Who, Kept> {
+        let local = peer.is_some_and(|peer| peer.is_loopback());
+        if !self.insecure || !local {
+            return Err(Kept::Unknown(
+                match (self.tokens.is_empty(), self.insecure) {
+                    (true, false) => {
+                        "there are no tokens: start the server with --admin-tokens FILE, or with \
+                         --insecure-admin to let in everybody on its machine"
+                    }
+                    _ => "there is no token: send Authorization: Bearer TOKEN",
+                },
+                "",
+            ));
+        }
+        if PROXIED.iter().any(|name| headers.contains_key(*name)) {
+            return Err(Kept::Unknown("what comes through a proxy needs a token", ""));
+        }
+        // A browser on this machine asks for whatever page it shows: for ours only if that is ours.
+        if headers.contains_key(ORIGIN) && !is_same_origin(headers)
+            || headers.get(HOST).is_none_or(|host| !is_of_this_machine(host))
+        {
+            return Err(Kept::Unknown("a page of another site needs a token", ""));
+        }
+        let name = "--insecure-admin".to_owned();
+        Ok(Who { name, role: AdminRole::Write, from: peer })
+    }
+}
+
+/// Whether a page that was got from this very server asks.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).map(HeaderValue::as_bytes);
+    let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
+    let origin = origin.and_then(|origin| {
+        origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"))
+    });
+    origin.is_some() && origin == host
+}
+
+/// Whether a host's name can only mean this machine, whoever else gives names.
+fn is_of_this_machine(host: &HeaderValue) -> bool {
+    let Ok(host) = host.to_str() else { return false };
+    let without_port = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = without_port.trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = |ip: IpAddr| ip.is_loopback();
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(is_loopback)
+}
+
+/// The token of an `Authorization` header.
+fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// Who tries from one address: of version 6, everybody in a network.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => ip,
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
+    }
+}
+
+impl Kept {
+    fn response(&self) -> Response {
+        let (status, detail, challenge) = match self {
+            Kept::Unknown(detail, challenge) => {
+                (StatusCode::UNAUTHORIZED, (*detail).to_owned(), Some(*challenge))
+            }
+            Kept::MayOnlyRead => {
+                let detail = "this token may only read, and this changes something";
+                let challenge = ", error=\"insufficient_scope\", scope=\"write\"";
+                (StatusCode::FORBIDDEN, detail.to_owned(), Some(challenge))
+            }
+            Kept::TooManyTries(seconds) => {
+                let detail = format!("too many wrong tokens, try again in {seconds} seconds");
+                (StatusCode::TOO_MANY_REQUESTS, detail, None)
+            }
+        };
+        let mut response = Problem::new(status, detail).response();
+        let headers = response.headers_mut();
+        if let Some(challenge) = challenge {
+            let challenge = format!("Bearer realm=\"tollgate admin\"{challenge}");
+            if let Ok(challenge) = HeaderValue::try_from(challenge) {
+                headers.insert(WWW_AUTHENTICATE, challenge);
+            }
+        }
+        if let Kept::TooManyTries(seconds) = self {
+            headers.insert(http::header::RETRY_AFTER, HeaderValue::from(*seconds));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_of_this_machine() {
+        for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:8080", "127.9.9.9"] {
+            assert!(is_of_this_machine(&HeaderValue::from_static(host)), "{host}");
+        }
+        for host in ["evil.example:8080", "127.0.0.1.evil.example", "10.0.0.1", "", "localhost:x"] {
+            assert!(!is_of_this_machine(&HeaderValue::from_static(host)), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_what_follows_the_scheme() {
+        let token = |value: &'static str| bearer(&HeaderValue::from_static(value)).is_some();
+        assert!(token("Bearer abc") && token("bearer abc"));
+        assert!(!token("Basic abc") && !token("abc") && !token("") && !token("Bearerabc"));
+    }
+
+    #[test]
+    fn addresses_of_one_network_try_together() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}

@@ -1,0 +1,136 @@
+//! What operators look at and change, under `/admin/v1`.
+
+mod audit;
+mod blocks;
+mod call;
+mod guard;
+mod keys;
+mod overrides;
+mod policy;
+mod routes;
+mod seen;
+mod target;
+mod tokens;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tollgate::{Limit, Limiter};
+
+use audit::{Audit, AuditFile};
+pub(crate) use routes::{ROUTES, router};
+pub use tokens::{AdminRole, AdminTokenError, AdminTokens};
+
+use crate::bounds::MAX_WRONG_TOKENS;
+
+/// Who may operate the server, and where.
+///
+/// ```
+/// use tollgate_server::{Admin, AdminRole, AdminTokens};
+///
+/// let mut tokens = AdminTokens::new();
+/// tokens.add("ana", AdminRole::Write, "2f9Qx0uGd7mJw5tZbR3c")?;
+/// let admin = Admin::new().tokens(tokens);
+/// # Ok::<(), tollgate_server::AdminTokenError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Admin {
+    pub(crate) listen: AdminListen,
+    tokens: AdminTokens,
+    insecure: bool,
+    audit: Option<AuditFile>,
+    policy_file: Option<PathBuf>,
+}
+
+/// Where operators are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdminListen {
+    /// Where everybody is, over HTTP.
+    #[default]
+    Same,
+    /// Only there.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+impl Admin {
+    /// Answers nobody, until there are tokens.
+    pub fn new() -> Admin {
+        Admin::default()
+    }
+
+    /// Answers those who have one of these tokens.
+    #[must_use]
+    pub fn tokens(mut self, tokens: AdminTokens) -> Admin {
+        self.tokens = tokens;
+        self
+    }
+
+    /// Where operators are answered: where everybody is, if not said.
+    #[must_use]
+    pub fn listen(mut self, listen: AdminListen) -> Admin {
+        self.listen = listen;
+        self
+    }
+
+    /// Lets everybody on this machine in without a token.
+    #[must_use]
+    pub fn insecure(mut self) -> Admin {
+        self.insecure = true;
+        self
+    }
+
+    /// Appends every change to this file, as a line of JSON.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn audit_file(mut self, path: impl AsRef<Path>) -> io::Result<Admin> {
+        self.audit = Some(AuditFile::open(path.as_ref())?);
+        Ok(self)
+    }
+
+    /// The policy is from this file, which operators may have read again.
+    #[must_use]
+    pub fn policy_file(mut self, path: impl Into<PathBuf>) -> Admin {
+        self.policy_file = Some(path.into());
+        self
+    }
+}
+
+/// What operators' questions share.
+#[derive(Debug)]
+pub(crate) struct Operators {
+    listen: AdminListen,
+    tokens: AdminTokens,
+    insecure: bool,
+    audit: Audit,
+    policy_file: Option<PathBuf>,
+    /// Wrong tokens by address; `None` only if its own limit were impossible.
+    wrong_tokens: Option<Limiter>,
+    /// Held while the policy is replaced, so that who names a version replaces that version.
+    replacing: tokio::sync::Mutex<()>,
+}
+
+impl Operators {
+    pub(crate) fn new(admin: Admin) -> Operators {
+        let limit = Limit::per_minute(MAX_WRONG_TOKENS);
+        // As many addresses as an attacker may have at hand; beyond, the oldest are forgotten.
+        let wrong_tokens = Limiter::builder(limit).max_keys(4096).build().ok();
+        Operators {
+            listen: admin.listen,
+            tokens: admin.tokens,
+            insecure: admin.insecure,
+            audit: Audit::new(admin.audit),
+            policy_file: admin.policy_file,
+            wrong_tokens,
+            replacing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Whether operators are answered where everybody is.
+    pub(crate) fn is_with_everybody(&self) -> bool {
+        self.listen == AdminListen::Same
+    }
+}

@@ -1,0 +1,179 @@
+//! Clients with a tier or numbers of their own, and the tiers there are.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollgate::{Client, Limit, Numbers, Override, Timestamp};
+
+use super::call::{Answer, Call, Change, Reply, at, cursor, object, wrong};
+use crate::bounds::{MAX_BODY, MAX_SECONDS};
+use crate::http::{Attributes, Problem, cut, parse};
+
+pub(super) const SET_EXAMPLE: &str =
+    r#"{"client": {"user": "42"}, "limits": {"per-user": "1000/min"}, "for_seconds": 3600}"#;
+pub(super) const REMOVE_EXAMPLE: &str = r#"{"client": {"user": "42"}}"#;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked<'a> {
+    #[serde(borrow)]
+    client: Attributes<'a>,
+    #[serde(borrow)]
+    tier: Option<Cow<'a, str>>,
+    #[serde(default)]
+    limits: BTreeMap<String, OneOrMore>,
+    #[serde(borrow)]
+    until: Option<Cow<'a, str>>,
+    for_seconds: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a limit such as \"100/min\", an array of them, or \"unlimited\"")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Removed<'a> {
+    #[serde(borrow)]
+    client: Attributes<'a>,
+}
+
+pub(super) async fn list(call: Call) -> Answer {
+    let query = call.query(&["limit", "cursor"])?;
+    let most = query.most(100)?;
+    let after: Option<Client> = query.cursor()?;
+    let mut all = call.app.backend.overrides();
+    all.sort_unstable_by(|a, b| a.client.cmp(&b.client));
+    let is_later = |of: &&Override| after.as_ref().is_none_or(|after| of.client > *after);
+    let mut later = all.iter().filter(is_later).peekable();
+    let page: Vec<_> = later.by_ref().take(most).collect();
+    let next = later.peek().and(page.last()).map(|last| cursor(&last.client));
+    let now = call.now();
+    let overrides: Vec<Value> = page.iter().map(|change| shown(change, now)).collect();
+    Ok(Reply::Told(json!({"overrides": overrides, "next": next})))
+}
+
+fn shown(change: &Override, now: Timestamp) -> Value {
+    let limits = change.numbers.iter().map(|(rule, one)| (rule.clone(), numbers(one)));
+    json!({
+        "client": object(&change.client),
+        "tier": change.tier,
+        "limits": limits.collect::<Map<_, _>>(),
+        "until": change.until.map(at),
+        "ended": change.until.is_some_and(|until| until <= now),
+    })
+}
+
+fn numbers(numbers: &Numbers) -> Value {
+    let texts: Vec<_> = numbers.limits().iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
+        [] => "unlimited".into(),
+        [one] => one.as_str().into(),
+        _ => texts.into(),
+    }
+}
+
+pub(super) async fn set(mut call: Call) -> Answer {
+    let body = call.bytes(MAX_BODY).await?;
+    let now = call.now();
+    let asked: Asked<'_> = parse(&body, SET_EXAMPLE)?;
+    let change = asked.change(now).map_err(|problem| problem.example(SET_EXAMPLE))?;
+    let target = shown(&change, now);
+    if let Err(error) = call.app.backend.set_override(change).await? {
+        let problems: Vec<_> = error.problems.iter().map(|of| of.message.as_str()).collect();
+        return Err(wrong(problems.join("; ")).example(SET_EXAMPLE));
+    }
+    Ok(Reply::Changed(Change { action: "set_override", target, result: json!({}) }))
+}
+
+impl Asked<'_> {
+    fn change(&self, now: Timestamp) -> Result<Override, Problem> {
+        let mut change = Override::of(client(&self.client));
+        if let Some(tier) = &self.tier {
+            change = change.tier(tier.as_ref());
+        }
+        for (rule, limits) in &self.limits {
+            change = change.numbers(rule, limits.numbers(rule)?);
+        }
+        Ok(match self.until(now)? {
+            Some(until) => change.until(until),
+            None => change,
+        })
+    }
+
+    fn until(&self, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
+        match (&self.until, self.for_seconds) {
+            (None, None) => Ok(None),
+            (None, Some(seconds)) if (1..=MAX_SECONDS).contains(&seconds) => {
+                Ok(Some(now.after(Duration::from_secs(seconds))))
+            }
+            (None, Some(_)) => {
+                Err(wrong(format!("\"for_seconds\" must be from 1 to {MAX_SECONDS}")))
+            }
+            (Some(_), Some(_)) => Err(wrong("it has both \"until\" and \"for_seconds\"")),
+            (Some(text), None) => {
+                let moment = text.parse::<jiff::Timestamp>().ok();
+                let nanos = moment.and_then(|moment| u64::try_from(moment.as_nanosecond()).ok());
+                let until = nanos.map(Timestamp::from_nanos).filter(|until| *until > now);
+                until.map(Some).ok_or_else(|| {
+                    let (text, now) = (cut(text), at(now));
+                    wrong(format!("\"until\" is {text:?}, must be a moment after {now}"))
+                })
+            }
+        }
+    }
+}
+
+impl OneOrMore {
+    fn numbers(&self, rule: &str) -> Result<Numbers, Problem> {
+        let read = |text: &String| {
+            let refuse = |error| wrong(format!("the limit for {:?}: {error}", cut(rule)));
+            text.parse::<Limit>().map_err(refuse)
+        };
+        match self {
+            OneOrMore::One(text) if text == "unlimited" => Ok(Numbers::Unlimited),
+            OneOrMore::One(text) => Ok(read(text)?.into()),
+            OneOrMore::More(texts) => {
+                Ok(Numbers::Limits(texts.iter().map(read).collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+fn client(attributes: &Attributes<'_>) -> Client {
+    attributes.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+pub(super) async fn remove(mut call: Call) -> Answer {
+    let body = call.bytes(MAX_BODY).await?;
+    let asked: Removed<'_> = parse(&body, REMOVE_EXAMPLE)?;
+    let client = client(&asked.client);
+    let removed = call.app.backend.remove_override(&client).await?;
+    let (target, result) = (json!({"client": object(&client)}), json!({"removed": removed}));
+    Ok(Reply::Changed(Change { action: "remove_override", target, result }))
+}
+
+/// The tiers of the policy in force, with what each changes.
+pub(super) async fn tiers(call: Call) -> Answer {
+    call.query(&[])?;
+    let policy = call.app.backend.policy();
+    let mut tiers: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for (tier, rules) in &policy.tiers {
+        let of_tier = tiers.entry(tier).or_default();
+        of_tier.extend(rules.iter().map(|(rule, one)| (rule.clone(), numbers(one))));
+    }
+    for rule in &policy.rules {
+        // A rule's own come first.
+        for (tier, one) in &rule.tiers {
+            tiers.entry(tier).or_default().insert(rule.name.clone(), numbers(one));
+        }
+    }
+    let (from, default) = (&policy.tier_from, &policy.default_tier);
+    Ok(Reply::Told(json!({"tier_from": from, "default_tier": default, "tiers": tiers})))
+}

@@ -1,0 +1,192 @@
+//! The policy: what is in force, whether another would be right, and putting it in force.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use tollgate::{FileError, Finding, Loaded, Policy, PolicyError};
+use toml::de::{DeTable, DeValue};
+
+use super::call::{Answer, Call, Change, Reply, wrong};
+use crate::app::App;
+use crate::bounds::MAX_POLICY;
+use crate::http::Problem;
+use crate::operate::{Away, blocking};
+
+pub(super) const EXAMPLE: &str =
+    "[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"100/min burst 20\"\n";
+
+/// What messages call a policy that was sent.
+const SENT: &str = "policy";
+
+/// A policy as it is shown.
+struct Shown {
+    toml: String,
+    version: String,
+}
+
+impl Shown {
+    /// Written anew: what the file looked like is not kept.
+    async fn new(policy: Arc<Policy>) -> Result<Shown, Away> {
+        blocking(move || {
+            let toml = policy.to_toml();
+            let digest = Sha256::digest(&toml);
+            let version = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+            Shown { toml, version }
+        })
+        .await
+    }
+}
+
+pub(super) async fn show(call: Call) -> Answer {
+    call.query(&[])?;
+    let policy = call.app.backend.policy();
+    let rules = policy.rules.len();
+    let Shown { toml, version } = Shown::new(policy).await?;
+    let as_json = DeTable::parse(&toml).map_or(Value::Null, |table| table_json(table.get_ref()));
+    let file = call.app.operators.policy_file.as_ref().map(|file| file.display().to_string());
+    let told = json!({
+        "version": version, "file": file, "rules": rules, "toml": toml, "policy": as_json,
+    });
+    Ok(Reply::Told(told))
+}
+
+pub(super) async fn show_toml(call: Call) -> Answer {
+    call.query(&[])?;
+    let shown = Shown::new(call.app.backend.policy()).await?;
+    Ok(Reply::Text("application/toml", shown.toml))
+}
+
+fn table_json(table: &DeTable<'_>) -> Value {
+    let entry = |(name, value): (
+        &toml::Spanned<std::borrow::Cow<'_, str>>,
+        &toml::Spanned<DeValue<'_>>,
+    )| { (name.get_ref().to_string(), value_json(value.get_ref())) };
+    Value::Object(table.iter().map(entry).collect::<Map<_, _>>())
+}
+
+fn value_json(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(number) => {
+            let whole = u64::from_str_radix(number.as_str(), number.radix()).map(Value::from);
+            whole.unwrap_or_else(|_| number.as_str().into())
+        }
+        DeValue::Boolean(is) => (*is).into(),
+        DeValue::Array(values) => values.iter().map(|value| value_json(value.get_ref())).collect(),
+        DeValue::Table(table) => table_json(table),
+        DeValue::Float(number) => number.as_str().into(),
+        DeValue::Datetime(moment) => moment.to_string().into(),
+    }
+}
+
+/// Reads the policy that was sent.
+async fn sent(call: &mut Call) -> Result<Result<Loaded, FileError>, Problem> {
+    let body = call.bytes(MAX_POLICY).await?;
+    if body.trim_ascii().is_empty() {
+        let detail = "the body is empty, which as a policy would let everything pass: send the \
+                      policy, or a comment if you mean that";
+        return Err(wrong(detail).example(EXAMPLE));
+    }
+    let Ok(text) = String::from_utf8(body.to_vec()) else {
+        return Err(wrong("the body is not UTF-8, it must be a policy in TOML").example(EXAMPLE));
+    };
+    Ok(blocking(move || Policy::from_toml(SENT, &text)).await?)
+}
+
+pub(super) async fn validate(mut call: Call) -> Answer {
+    call.query(&[])?;
+    let told = match sent(&mut call).await? {
+        Ok(loaded) => json!({
+            "valid": true, "rules": loaded.policy.rules.len(),
+            "errors": [], "warnings": findings(&loaded.warnings),
+        }),
+        Err(error) => json!({
+            "valid": false, "rules": 0,
+            "errors": findings(&error.findings), "warnings": [],
+        }),
+    };
+    Ok(Reply::Told(told))
+}
+
+fn findings(findings: &[Finding]) -> Value {
+    let told =
+        findings.iter().map(|of| json!({"line": of.line, "rule": of.rule, "message": of.message}));
+    told.collect()
+}
+
+pub(super) async fn apply(mut call: Call) -> Answer {
+    let query = call.query(&["if_version"])?;
+    let loaded = sent(&mut call).await?.map_err(|error| refused(&error))?;
+    let app = Arc::clone(&call.app);
+    let _one_at_a_time = app.operators.replacing.lock().await;
+    let before = Shown::new(app.backend.policy()).await?.version;
+    if let Some(wanted) = query.get("if_version")
+        && wanted != before
+    {
+        let detail = format!("version {before} is in force: look at it, and decide again");
+        return Err(Problem::new(StatusCode::PRECONDITION_FAILED, detail));
+    }
+    let note = app.operators.policy_file.as_ref().map(|file| {
+        format!(
+            "{} replaces this policy when it changes, put the change there, too",
+            file.display()
+        )
+    });
+    put_in_force(&app, loaded, before, ("apply", note)).await
+}
+
+pub(super) async fn reload(call: Call) -> Answer {
+    call.query(&[])?;
+    let app = Arc::clone(&call.app);
+    let Some(file) = app.operators.policy_file.clone() else {
+        let detail = "there is no policy file to read again: start the server with --policy FILE, \
+                      or send a policy with PUT /admin/v1/policy";
+        return Err(Problem::new(StatusCode::CONFLICT, detail));
+    };
+    let _one_at_a_time = app.operators.replacing.lock().await;
+    let loaded = load(file).await?.map_err(|error| refused(&error))?;
+    let before = Shown::new(app.backend.policy()).await?.version;
+    put_in_force(&app, loaded, before, ("reload", None)).await
+}
+
+async fn load(file: PathBuf) -> Result<Result<Loaded, FileError>, Away> {
+    blocking(move || Policy::load(file)).await
+}
+
+async fn put_in_force(
+    app: &App,
+    loaded: Loaded,
+    before: String,
+    (action, note): (&'static str, Option<String>),
+) -> Answer {
+    let Loaded { policy, warnings, .. } = loaded;
+    let rules = policy.rules.len();
+    let after = Shown::new(Arc::new(policy.clone())).await?.version;
+    let backend = app.backend.clone();
+    blocking(move || backend.replace(policy)).await?.map_err(|error| impossible(&error))?;
+    let target = json!({"from_version": before, "to_version": after});
+    let result = json!({
+        "version": after, "rules": rules, "warnings": findings(&warnings), "note": note,
+    });
+    Ok(Reply::Changed(Change { action, target, result }))
+}
+
+/// A policy that is refused as a whole, with everything that is wrong with it.
+fn refused(error: &FileError) -> Problem {
+    let detail = match error.findings.as_slice() {
+        [one] => format!("the policy in force stays: {one}"),
+        several => format!("the policy in force stays, {} things are wrong", several.len()),
+    };
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).errors(findings(&error.findings))
+}
+
+/// What the store refuses though the policy was found right.
+fn impossible(error: &PolicyError) -> Problem {
+    let told = error.problems.iter();
+    let told = told.map(|of| json!({"line": 0, "rule": null, "message": of.to_string()}));
+    let detail = "the policy in force stays, the store cannot keep this one";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).errors(told.collect())
+}

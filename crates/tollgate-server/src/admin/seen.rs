@@ -1,0 +1,78 @@
+//! What the server has seen: who asks the most, who was denied, who changed what.
+
+use serde_json::{Value, json};
+
+use super::call::{Answer, Call, Reply, at, object, wrong};
+use crate::http::{cut, millis};
+use crate::top::By;
+
+/// Who asks, and what of.
+pub(super) async fn info(call: Call) -> Answer {
+    call.query(&[])?;
+    let (app, policy) = (&call.app, call.app.backend.policy());
+    let file = app.operators.policy_file.as_ref().map(|file| file.display().to_string());
+    Ok(Reply::Told(json!({
+        "name": call.who.name,
+        "role": call.who.role.word(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "now": at(call.now()),
+        "live_keys": app.backend.live_keys(),
+        "rules": policy.rules.len(),
+        "policy_file": file,
+    })))
+}
+
+pub(super) async fn top(call: Call) -> Answer {
+    let query = call.query(&["by", "limit"])?;
+    let (by, word) = match query.get("by") {
+        None | Some("traffic") => (By::Traffic, "traffic"),
+        Some("denials") => (By::Denials, "denials"),
+        Some(other) => {
+            let other = cut(other);
+            return Err(wrong(format!("\"by\" is {other:?}, must be traffic or denials")));
+        }
+    };
+    let (ranked, since) = call.app.watched.top.list(by, query.most(20)?, call.now());
+    let keys: Vec<Value> = ranked
+        .iter()
+        .map(|of| {
+            let key = object(of.key.iter().map(|(name, value)| (name, value)));
+            json!({"rule": of.rule, "key": key, "seen": of.seen, "denied": of.denied, "over": of.over})
+        })
+        .collect();
+    Ok(Reply::Told(json!({"by": word, "window_ms": millis(since), "keys": keys})))
+}
+
+pub(super) async fn denials(call: Call) -> Answer {
+    let query = call.query(&["rule", "contains", "limit"])?;
+    let (rule, contains) = (query.get("rule"), query.get("contains").unwrap_or_default());
+    let denials = call.app.watched.denials.list(query.most(100)?, |denial| {
+        let holds = denial.key.iter().any(|(_, value)| value.contains(contains));
+        rule.is_none_or(|rule| *denial.rule == *rule) && (contains.is_empty() || holds)
+    });
+    let denials: Vec<Value> = denials
+        .iter()
+        .map(|of| {
+            json!({
+                "rule": Some(&*of.rule).filter(|rule| !rule.is_empty()),
+                "key": object(of.key.iter().map(|(name, value)| (name, value))),
+                "reason": of.why.reason,
+                "first": at(of.first),
+                "last": at(of.last),
+                "times": of.times,
+                "cost": of.why.cost,
+                "limit": Some(of.why.limit).filter(|limit| *limit < u64::MAX),
+                "retry_after_ms": of.why.retry_after.map(millis),
+                "transport": of.why.transport.word(),
+            })
+        })
+        .collect();
+    Ok(Reply::Told(json!({"denials": denials})))
+}
+
+pub(super) async fn audit(call: Call) -> Answer {
+    let query = call.query(&["limit"])?;
+    let changes = call.app.operators.audit.list(query.most(100)?);
+    let changes: Vec<Value> = changes.iter().map(|entry| json!(**entry)).collect();
+    Ok(Reply::Told(json!({"changes": changes})))
+}

@@ -1,0 +1,266 @@
+//! The shapes of what is sent and answered. The fuzzer compares every answer with them.
+
+use serde_json::{Map, Value, json};
+
+use crate::bounds::{MAX_ATTRIBUTES, MAX_BATCH, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_VALUE};
+use crate::http::millis;
+
+/// All of them, by name.
+pub(super) fn all() -> Value {
+    let mut all = Map::new();
+    for part in [asked(), answered(), asked_by_operators(), told_to_operators(), seen()] {
+        if let Value::Object(part) = part {
+            all.extend(part);
+        }
+    }
+    Value::Object(all)
+}
+
+/// An object with these properties, of which some must be there, and no others.
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+/// An object all of whose properties are always there.
+fn whole(properties: Value) -> Value {
+    let names: Vec<String> =
+        properties.as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    object(properties, &names)
+}
+
+fn refer(name: &str) -> Value {
+    super::refer(name)
+}
+
+fn list(of: &Value) -> Value {
+    json!({"type": "array", "items": of})
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+fn maybe(of: &str) -> Value {
+    json!({"type": [of, "null"]})
+}
+
+fn truth() -> Value {
+    json!({"type": "boolean"})
+}
+
+/// That, or null, which is as if it were not there.
+fn or_null(of: Value) -> Value {
+    json!({"oneOf": [of, {"type": "null"}]})
+}
+
+/// Where a page goes on.
+fn next() -> Value {
+    maybe("string")
+}
+
+fn asked() -> Value {
+    let request = |more: &[(&str, Value)]| {
+        let mut properties =
+            json!({"attributes": refer("Attributes"), "cost": or_null(refer("Cost"))});
+        more.iter().for_each(|(name, schema)| properties[*name] = schema.clone());
+        object(properties, &[])
+    };
+    let most = millis(MAX_HOLD_TIME);
+    let timeout = or_null(json!({"type": "integer", "minimum": 1, "maximum": most}));
+    let own = [("key", maybe("string")), ("limits", refer("Limits"))];
+    let requests = json!({"type": "array", "maxItems": MAX_BATCH, "items": refer("Asked")});
+    json!({
+        "Attributes": {
+            "type": "object",
+            "maxProperties": MAX_ATTRIBUTES,
+            "additionalProperties": {"type": "string"},
+            "description": format!("Values have at most {MAX_VALUE} bytes"),
+        },
+        "Cost": {"type": "integer", "minimum": 0, "maximum": u64::MAX},
+        "Limits": {
+            "type": ["array", "null"], "minItems": 1, "maxItems": MAX_LIMITS, "items": text(),
+        },
+        "Asked": request(&own),
+        "Request": request(&[]),
+        "Reservation": request(&[("timeout_ms", timeout)]),
+        "Batch": object(json!({"requests": requests}), &["requests"]),
+        "Actual": object(json!({"actual": refer("Cost")}), &["actual"]),
+    })
+}
+
+fn answered() -> Value {
+    let figures = json!({
+        "rule": maybe("string"), "allowed": truth(), "reason": text(),
+        "limit": maybe("integer"), "remaining": maybe("integer"),
+        "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
+        "rules": list(&refer("RuleDecision")),
+        "delay_ms": count(), "error": text(), "degraded": truth(),
+    });
+    let always = [
+        "rule",
+        "allowed",
+        "reason",
+        "limit",
+        "remaining",
+        "retry_after_ms",
+        "reset_after_ms",
+        "rules",
+    ];
+    let mut reserved = figures.clone();
+    reserved["id"] = text();
+    reserved["timeout_ms"] = count();
+    let decision = object(figures, &always);
+    json!({
+        "Reserved": object(reserved, &always),
+        "Decision": decision,
+        "RuleDecision": whole(json!({
+            "rule": text(), "allowed": truth(), "shadow": truth(), "limit": count(),
+            "remaining": count(), "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
+        })),
+        "Decisions": whole(json!({"decisions": list(&refer("Decision"))})),
+        "Refunded": whole(json!({"refunded": count()})),
+        "Settled": whole(json!({"reserved": count(), "charged": count()})),
+        "Text": text(),
+        "Document": {"type": "object"},
+        "Problem": object(json!({
+            "type": text(), "title": text(), "status": count(), "detail": text(), "example": text(),
+            "violated-policies": list(&text()), "errors": list(&refer("Finding")),
+        }), &["type", "title", "status"]),
+        "Finding": whole(json!({"line": count(), "rule": maybe("string"), "message": text()})),
+    })
+}
+
+fn asked_by_operators() -> Value {
+    let seconds = json!({"type": "integer", "minimum": 1, "maximum": MAX_SECONDS});
+    let key = json!({"rule": text(), "key": refer("Attributes")});
+    let by_key = object(key.clone(), &["rule", "key"]);
+    let by_request = object(json!({"attributes": refer("Attributes")}), &["attributes"]);
+    let mut key_for = key;
+    key_for["for_seconds"] = seconds.clone();
+    let request_for = json!({"attributes": refer("Attributes"), "for_seconds": seconds});
+    let yes = json!({"const": true});
+    let limit = json!({"oneOf": [text(), {"type": "array", "items": text(), "minItems": 1}]});
+    json!({
+        "Target": {"oneOf": [by_key, by_request]},
+        "Block": {"oneOf": [
+            object(key_for, &["rule", "key", "for_seconds"]),
+            object(request_for, &["attributes", "for_seconds"]),
+        ]},
+        "Reset": {"oneOf": [
+            by_key,
+            object(json!({"rule": text(), "prefix": text()}), &["rule", "prefix"]),
+            object(json!({"rule": text(), "every_key": yes}), &["rule", "every_key"]),
+            by_request,
+            object(json!({"everything": yes}), &["everything"]),
+        ]},
+        "Client": object(json!({"client": refer("Attributes")}), &["client"]),
+        "Override": object(json!({
+            "client": refer("Attributes"),
+            "tier": maybe("string"),
+            "limits": {"type": "object", "additionalProperties": limit},
+            "until": {"type": ["string", "null"], "format": "date-time"},
+            "for_seconds": or_null(seconds),
+        }), &["client"]),
+        "PolicyText": {"type": "string", "description": "A policy file, in TOML"},
+    })
+}
+
+fn told_to_operators() -> Value {
+    let figures = json!({
+        "limit": count(), "remaining": count(), "retry_after_ms": count(), "reset_after_ms": count(),
+    });
+    let mut key = figures.clone();
+    (key["rule"], key["key"], key["whole"]) = (text(), refer("Attributes"), truth());
+    let mut of_limit = figures;
+    of_limit["numbers"] = text();
+    let block = json!({"rule": text(), "key": refer("Attributes"), "left_ms": count()});
+    json!({
+        "Info": whole(json!({
+            "name": text(), "role": text(), "version": text(), "now": text(), "live_keys": maybe("integer"),
+            "rules": count(), "policy_file": maybe("string"),
+        })),
+        "Keys": whole(json!({"keys": list(&whole(key)), "next": next()})),
+        "KeyStatus": {"oneOf": [
+            whole(json!({
+                "rule": text(), "key": refer("Attributes"), "blocked_ms": maybe("integer"),
+                "limits": list(&whole(of_limit)),
+            })),
+            refer("RequestStatus"),
+        ]},
+        "RequestStatus": request_status(),
+        "Blocks": whole(json!({"blocks": list(&whole(block)), "next": next()})),
+        "Overrides": whole(json!({
+            "overrides": list(&whole(json!({
+                "client": refer("Attributes"), "tier": maybe("string"),
+                "limits": {"type": "object"}, "until": maybe("string"), "ended": truth(),
+            }))),
+            "next": next(),
+        })),
+        "Tiers": whole(json!({
+            "tier_from": text(), "default_tier": maybe("string"), "tiers": {"type": "object"},
+        })),
+        "Policy": whole(json!({
+            "version": text(), "file": maybe("string"), "rules": count(), "toml": text(),
+            "policy": {"type": "object"},
+        })),
+        "Validation": whole(json!({
+            "valid": truth(), "rules": count(),
+            "errors": list(&refer("Finding")), "warnings": list(&refer("Finding")),
+        })),
+    })
+}
+
+/// What the server has seen of decisions and of changes.
+fn seen() -> Value {
+    json!({
+        "Top": whole(json!({
+            "by": text(), "window_ms": count(),
+            "keys": list(&whole(json!({
+                "rule": text(), "key": refer("Attributes"), "seen": count(), "denied": count(),
+                "over": count(),
+            }))),
+        })),
+        "Denials": whole(json!({"denials": list(&whole(json!({
+            "rule": maybe("string"), "key": refer("Attributes"), "reason": text(), "first": text(),
+            "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),
+            "retry_after_ms": maybe("integer"), "transport": text(),
+        })))})),
+        "Change": whole(json!({
+            "action": text(), "target": {"type": "object"}, "result": {"type": "object"},
+        })),
+        "Audit": whole(json!({"changes": list(&whole(json!({
+            "at": text(), "who": text(), "from": maybe("string"), "action": text(),
+            "target": {"type": "object"}, "result": {"type": "object"},
+        })))})),
+    })
+}
+
+/// What a request would be answered, and why.
+fn request_status() -> Value {
+    let list_of = json!({
+        "type": ["object", "null"],
+        "properties": {"name": text(), "allows": truth()},
+    });
+    whole(json!({
+        "attributes": refer("Attributes"), "allowed": truth(), "reason": text(),
+        "rule": maybe("string"), "retry_after_ms": maybe("integer"), "list": list_of,
+        "tier": maybe("string"), "tier_from": text(),
+        "rules": list(&whole(json!({
+            "rule": text(), "key": refer("Attributes"), "shadow": truth(), "numbers": list(&text()),
+            "numbers_from": text(), "allowed": truth(), "limit": maybe("integer"),
+            "remaining": maybe("integer"), "retry_after_ms": maybe("integer"),
+            "reset_after_ms": maybe("integer"), "blocked_ms": maybe("integer"),
+        }))),
+        "not_applied": list(&whole(json!({"rule": text(), "because": text()}))),
+    }))
+}

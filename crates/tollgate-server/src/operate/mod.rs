@@ -1,0 +1,279 @@
+//! What operators ask of a backend. Beside `backend.rs` the only place that knows which stores
+//! there are.
+
+mod search;
+
+use std::time::Duration;
+
+use tollgate::{
+    Client, Explanation, Gate, Key, KeyName, Limit, Override, Part, PolicyError, Request, Status,
+};
+use tollgate_redis::{GateError, RedisGate, StoreError};
+
+use crate::backend::Backend;
+pub(crate) use search::Search;
+
+/// A key of a rule: the values of the rule's attributes, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleKey {
+    pub(crate) rule: String,
+    pub(crate) values: Vec<String>,
+}
+
+/// How a key stands.
+#[derive(Debug)]
+pub(crate) struct Stands {
+    pub(crate) limits: Vec<(Limit, Status)>,
+    pub(crate) blocked: Option<Duration>,
+}
+
+/// A key that is blocked, and for how long.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    pub(crate) rule: String,
+    pub(crate) values: Vec<String>,
+    pub(crate) left: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) struct Away(pub(crate) String);
+
+impl Backend {
+    pub(crate) fn explain(&self, request: &Request<'_>) -> Explanation {
+        match self {
+            Backend::Memory(gate) => gate.explain(request),
+            Backend::Redis(gate) => gate.explain(request),
+        }
+    }
+
+    /// How a key stands; `None` if there is no such rule.
+    pub(crate) async fn key_status(&self, key: &RuleKey) -> Result<Option<Stands>, Away> {
+        let (rule, values) = (&key.rule, key.values());
+        let (limits, blocked) = match self {
+            Backend::Memory(gate) => {
+                (gate.key_status(rule, &values), gate.blocked_for(rule, &values))
+            }
+            Backend::Redis(gate) => {
+                let limits = gate.key_status(rule, &values).await?;
+                (limits, gate.blocked_for(rule, &values).await?)
+            }
+        };
+        Ok(limits.map(|limits| Stands { limits, blocked }))
+    }
+
+    /// Makes a key new; whether anything was known of it.
+    pub(crate) async fn reset_key(&self, key: &RuleKey) -> Result<bool, Away> {
+        Ok(self.reset(&key.rule, &key.values()).await?)
+    }
+
+    /// Makes a request's keys new; how many were known.
+    pub(crate) async fn reset_request(&self, request: &Request<'_>) -> Result<usize, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.reset_request(request)),
+            Backend::Redis(gate) => Ok(gate.reset_request(request).await?),
+        }
+    }
+
+    /// Makes those keys of a rule new whose first value begins so; how many.
+    pub(crate) async fn reset_prefix(&self, rule: &str, prefix: &str) -> Result<usize, Away> {
+        match self {
+            Backend::Memory(gate) => {
+                let (gate, rule, prefix) = (gate.clone(), rule.to_owned(), prefix.to_owned());
+                blocking(move || reset_prefix(&gate, &rule, &prefix)).await
+            }
+            Backend::Redis(gate) => Ok(reset_prefix_in_redis(gate, rule, prefix).await?),
+        }
+    }
+
+    /// Makes all keys of a rule new.
+    pub(crate) async fn reset_rule(&self, rule: &str) -> Result<(), Away> {
+        match self {
+            Backend::Memory(gate) => {
+                let (gate, rule) = (gate.clone(), rule.to_owned());
+                blocking(move || gate.reset_rule(&rule)).await.map(|_| ())
+            }
+            Backend::Redis(gate) => {
+                gate.reset_rule(rule, |_| {}).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes everything new.
+    pub(crate) async fn reset_everything(&self) -> Result<(), Away> {
+        match self {
+            Backend::Memory(gate) => {
+                let gate = gate.clone();
+                blocking(move || gate.reset_all()).await
+            }
+            Backend::Redis(gate) => {
+                gate.reset_all(|_| {}).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Denies a key for so long; false if there is no such rule.
+    pub(crate) async fn block_key(&self, key: &RuleKey, length: Duration) -> Result<bool, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.block(&key.rule, &key.values(), length)),
+            Backend::Redis(gate) => Ok(gate.block(&key.rule, &key.values(), length).await?),
+        }
+    }
+
+    /// Denies a request's keys for so long; how many.
+    pub(crate) async fn block_request(
+        &self,
+        request: &Request<'_>,
+        length: Duration,
+    ) -> Result<usize, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.block_request(request, length)),
+            Backend::Redis(gate) => Ok(gate.block_request(request, length).await?),
+        }
+    }
+
+    /// Lifts a key's block; whether there was one.
+    pub(crate) async fn unblock_key(&self, key: &RuleKey) -> Result<bool, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.unblock(&key.rule, &key.values())),
+            Backend::Redis(gate) => Ok(gate.unblock(&key.rule, &key.values()).await?),
+        }
+    }
+
+    /// Lifts the blocks of a request's keys; how many there were.
+    pub(crate) async fn unblock_request(&self, request: &Request<'_>) -> Result<usize, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.unblock_request(request)),
+            Backend::Redis(gate) => Ok(gate.unblock_request(request).await?),
+        }
+    }
+
+    /// Every key that is blocked.
+    pub(crate) async fn blocked(&self) -> Result<Vec<Blocked>, Away> {
+        let all = match self {
+            Backend::Memory(gate) => {
+                let gate = gate.clone();
+                blocking(move || gate.blocked()).await?
+            }
+            Backend::Redis(gate) => gate.blocked().await?,
+        };
+        let blocked = |(rule, name, left)| Blocked { rule, values: values(&name), left };
+        Ok(all.into_iter().map(blocked).collect())
+    }
+
+    /// All overrides, also those that have ended.
+    pub(crate) fn overrides(&self) -> Vec<Override> {
+        match self {
+            Backend::Memory(gate) => gate.overrides(),
+            Backend::Redis(gate) => gate.overrides(),
+        }
+    }
+
+    /// Changes what is different for a client, or says everything that is wrong with that.
+    pub(crate) async fn set_override(
+        &self,
+        change: Override,
+    ) -> Result<Result<(), PolicyError>, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.set_override(change)),
+            Backend::Redis(gate) => match gate.set_override(change).await {
+                Ok(()) => Ok(Ok(())),
+                Err(GateError::Policy(error)) => Ok(Err(error)),
+                Err(error) => Err(Away(format!("{error}, try again later"))),
+            },
+        }
+    }
+
+    /// Makes a client like all others; whether it was not.
+    pub(crate) async fn remove_override(&self, client: &Client) -> Result<bool, Away> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.remove_override(client)),
+            Backend::Redis(gate) => Ok(gate.remove_override(client).await?),
+        }
+    }
+}
+
+impl RuleKey {
+    fn values(&self) -> Vec<&str> {
+        self.values.iter().map(String::as_str).collect()
+    }
+}
+
+impl From<StoreError> for Away {
+    fn from(error: StoreError) -> Away {
+        Away(format!("{error}, try again later"))
+    }
+}
+
+/// Does what takes milliseconds where it keeps no request waiting.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Away> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Away("it broke off, some of it may have been done".to_owned()))
+}
+
+/// The values of a key that a list names.
+fn values(name: &KeyName) -> Vec<String> {
+    let mut values = Vec::new();
+    name.parts(&mut |part| {
+        values.push(match part {
+            Part::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        });
+    });
+    values
+}
+
+/// The values of a key whose first begins so; of one too long to be named whole, none.
+fn beginning(name: &KeyName, prefix: &str) -> Option<Vec<String>> {
+    let values = name.is_whole().then(|| values(name))?;
+    values.first().is_some_and(|value| value.starts_with(prefix)).then_some(values)
+}
+
+fn reset_prefix(gate: &Gate, rule: &str, prefix: &str) -> usize {
+    let reset = |name: &KeyName| {
+        beginning(name, prefix).is_some_and(|values| {
+            gate.reset(rule, &values.iter().map(String::as_str).collect::<Vec<_>>())
+        })
+    };
+    let parts = (0..).map_while(|part| gate.keys_in(rule, part));
+    let keys: usize = parts.map(|keys| keys.iter().filter(|(name, _)| reset(name)).count()).sum();
+    // Those that are blocked and have no state beside.
+    let blocked = gate.blocked();
+    keys + blocked.iter().filter(|(of, name, _)| of == rule && reset(name)).count()
+}
+
+async fn reset_prefix_in_redis(
+    gate: &RedisGate,
+    rule: &str,
+    prefix: &str,
+) -> Result<usize, StoreError> {
+    let mut meant = Vec::new();
+    let mut reset = 0;
+    let mut walk = gate.keys(rule);
+    loop {
+        let step = match &mut walk {
+            Some(keys) => keys.next().await?,
+            None => None,
+        };
+        let is_last = step.is_none();
+        match step {
+            Some(keys) => meant.extend(keys.iter().filter_map(|(name, _)| beginning(name, prefix))),
+            None => {
+                let blocked = gate.blocked().await?;
+                let of_rule = blocked.iter().filter(|(of, _, _)| of == rule);
+                meant.extend(of_rule.filter_map(|(_, name, _)| beginning(name, prefix)));
+            }
+        }
+        for values in meant.drain(..) {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            reset += usize::from(gate.reset(rule, &values).await?);
+        }
+        if is_last {
+            return Ok(reset);
+        }
+    }
+}

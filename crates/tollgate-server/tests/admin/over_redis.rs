@@ -1,0 +1,90 @@
+//! The same over a real Redis, where other servers see it.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tollgate::{Gate, ManualClock, Policy};
+use tollgate_redis::{RedisGate, RedisStore};
+use tollgate_server::Backend;
+use tollgate_testkit::RedisServer;
+
+use super::*;
+
+fn over(url: &str) -> Running {
+    let policy = || Policy::from_toml("t.toml", support::POLICY).unwrap().policy;
+    let gate = RedisGate::on(RedisStore::open(url).unwrap(), policy()).unwrap();
+    let unused = (Gate::new(policy()).unwrap(), ManualClock::new());
+    Running::over(Backend::Redis(gate), unused, with_tokens)
+}
+
+#[test]
+fn operators_see_and_change_what_is_in_redis() {
+    let redis = RedisServer::start();
+    let (server, other) = (over(&redis.url()), over(&redis.url()));
+    for number in 0..30 {
+        check(&other, &format!("user-{number:02}"), 1);
+    }
+    check(&other, "ana", 10);
+    let (mut all, mut path) = (Vec::new(), "keys?limit=7".to_owned());
+    loop {
+        let page = get(&server, &path);
+        let keys = page["keys"].as_array().unwrap();
+        assert!(keys.len() <= 7);
+        all.extend(keys.iter().map(|of| of["key"]["user"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("keys?limit=7&cursor={next}");
+    }
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 31, "{all:?}");
+    assert_eq!(get(&server, "keys?limited=true")["keys"][0]["key"]["user"], "ana");
+
+    let ana = r#"{"rule": "per-user", "key": {"user": "ana"}}"#;
+    let status = post(&server, "keys/status", ana);
+    assert_eq!(
+        (&status["limits"][0]["remaining"], &status["blocked_ms"]),
+        (&json!(0), &json!(null))
+    );
+    assert_eq!(post(&server, "keys/reset", ana)["result"]["keys"], 1);
+    assert_eq!(check(&other, "ana", 1)["remaining"], 9);
+
+    let block = r#"{"rule": "per-user", "key": {"user": "ana"}, "for_seconds": 600}"#;
+    assert_eq!(post(&server, "blocks", block)["result"]["keys"], 1);
+    assert_eq!(check(&server, "ana", 1)["reason"], "block");
+    assert!(post(&server, "keys/status", ana)["blocked_ms"].as_u64().unwrap() > 500_000);
+    assert_eq!(get(&server, "blocks")["blocks"][0]["key"]["user"], "ana");
+    assert_eq!(get(&server, "denials?contains=ana")["denials"][0]["reason"], "block");
+    assert_eq!(post(&server, "blocks/lift", ana)["result"]["keys"], 1);
+
+    let over = r#"{"client": {"user": "ana"}, "limits": {"per-user": "500/min"}}"#;
+    put(&server, "overrides", over);
+    assert_eq!(check(&server, "ana", 1)["limit"], 500);
+    let explained = post(&server, "keys/status", r#"{"attributes": {"user": "ana"}}"#);
+    assert_eq!(explained["rules"][0]["numbers_from"], "override");
+    assert_eq!(get(&server, "overrides")["overrides"][0]["client"]["user"], "ana");
+    post(&server, "overrides/remove", r#"{"client": {"user": "ana"}}"#);
+    assert_eq!(check(&server, "ana", 1)["limit"], 10);
+
+    let prefix = r#"{"rule": "per-user", "prefix": "user-0"}"#;
+    assert_eq!(post(&server, "keys/reset", prefix)["result"]["keys"], 10);
+    post(&server, "keys/reset", r#"{"rule": "per-user", "every_key": true}"#);
+    assert_eq!(get(&server, "keys")["keys"], json!([]));
+    put(&server, "policy", "[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"7/min\"\n");
+    assert_eq!(check(&server, "ben", 1)["limit"], 7);
+    post(&server, "keys/reset", r#"{"everything": true}"#);
+    assert_eq!(check(&server, "ben", 1)["remaining"], 6);
+}
+
+#[test]
+fn while_redis_is_away_operators_are_told_so() {
+    let redis = RedisServer::start();
+    let server = over(&redis.url());
+    check(&server, "ana", 1);
+    drop(redis);
+    let ana = r#"{"rule": "per-user", "key": {"user": "ana"}}"#;
+    for path in ["keys/reset", "keys/status", "blocks/lift"] {
+        let problem = ask(&server, WRITE, &format!("POST /admin/v1/{path}"), ana).problem(503);
+        assert!(problem["detail"].as_str().unwrap().contains("try again later"), "{problem}");
+    }
+    ask(&server, READ, "GET /admin/v1/keys", "").problem(503);
+    assert_eq!(get(&server, "policy")["rules"], 3, "what needs no store is answered");
+    assert_eq!(get(&server, "audit")["changes"], json!([]));
+}

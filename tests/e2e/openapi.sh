@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Lets a schema fuzzer ask a running server everything that /openapi.json describes: no answer is a
+# server error, and every answer is as described. Bounded in time, with a fixed seed.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+cd "$here/../.."
+
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
+tollgate="${TOLLGATE:-$target/debug/tollgate}"
+seconds="${FUZZ_API_SECONDS:-40}"
+venv="$target/e2e-openapi"
+
+if ! [ -x "$tollgate" ]; then
+    echo "openapi.sh: $tollgate is not built, run: cargo build -p tollgate-cli" >&2
+    exit 1
+fi
+if ! [ -x "$venv/bin/schemathesis" ]; then
+    if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'schemathesis>=4.32,<5'; }; then
+        echo "openapi.sh: schemathesis could not be installed with pip" >&2
+        [ -z "${CI:-}" ] && exit 0
+        exit 1
+    fi
+fi
+
+folder="$(mktemp -d)"
+token="fuzzer-fuzzer-fuzzer"
+server=
+stop() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    [ -z "$server" ] || wait "$server" 2>/dev/null || true
+    rm -rf "$folder"
+}
+trap stop EXIT
+
+printf 'fuzzer write %s\n' "$token" >"$folder/tokens"
+chmod 600 "$folder/tokens"
+cp examples/policies/default.toml "$folder/policy.toml"
+"$tollgate" serve --http 127.0.0.1:0 --resp off --policy "$folder/policy.toml" \
+    --admin-tokens "$folder/tokens" --audit "$folder/audit.jsonl" >"$folder/said" 2>"$folder/log" &
+server=$!
+for _ in $(seq 100); do
+    grep -q '/metrics' "$folder/said" && break
+    sleep 0.1
+done
+url="$(sed -n 's|^  http      \(http://.*\)|\1|p' "$folder/said")"
+if [ -z "$url" ]; then
+    echo "openapi.sh: the server did not start:" >&2
+    cat "$folder/said" "$folder/log" >&2
+    exit 1
+fi
+
+# A denial that is enforced, a reservation that is gone and a policy that is refused are answers
+# like others: what must hold is that they are problem+json as described.
+cd "$folder"
+PYTHONPATH="$here" SCHEMATHESIS_HOOKS=openapi_hooks "$venv/bin/schemathesis" run "$url/openapi.json" \
+    --header "Authorization: Bearer $token" \
+    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,negative_data_rejection \
+    --phases examples,coverage,fuzzing \
+    --max-time "$seconds" --seed 1 --workers 2 --request-timeout 10 --no-color --warnings off
+
+if ! kill -0 "$server" 2>/dev/null; then
+    echo "openapi.sh: the server has ended:" >&2
+    cat "$folder/log" >&2
+    exit 1
+fi
+if grep -q "panicked" "$folder/log"; then
+    cat "$folder/log" >&2
+    exit 1
+fi
