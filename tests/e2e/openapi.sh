@@ -56,7 +56,7 @@ PYTHONPATH="$here" SCHEMATHESIS_HOOKS=openapi_hooks "$venv/bin/schemathesis" run
     --header "Authorization: Bearer $token" \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,negative_data_rejection \
     --phases examples,coverage,fuzzing \
-    --max-time "$seconds" --seed 1 --workers 2 --request-timeout 10 --no-color --warnings off
+    --max-time "$seconds" --seed 1 --workers 1 --request-timeout 10 --no-color --warnings off
 
 if ! kill -0 "$server" 2>/dev/null; then
     echo "openapi.sh: the server has ended:" >&2

@@ -14,11 +14,20 @@ const TOKEN: &str = "a-token-of-the-tests";
 struct Served(Child, String);
 
 impl Served {
+    /// What the page starts.
     fn start(folder: &Folder) -> Served {
+        let tokens = ["--admin-tokens", "tokens", "--audit", "audit.jsonl"];
+        let (served, admin) = Served::with(folder, &tokens, &[]);
+        assert_eq!(admin, format!("http://{}/admin/v1", served.1));
+        served
+    }
+
+    /// With these arguments and variables; and where operators are answered.
+    fn with(folder: &Folder, arguments: &[&str], variables: &[(&str, &str)]) -> (Served, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .args(["serve", "--http", "127.0.0.1:0", "--resp", "off"])
-            .args(["--policy", "tollgate.toml", "--admin-tokens", "tokens"])
-            .args(["--audit", "audit.jsonl"])
+            .args(["serve", "--http", "127.0.0.1:0", "--resp", "off", "--policy", "tollgate.toml"])
+            .args(arguments)
+            .envs(variables.iter().copied())
             .current_dir(folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -27,10 +36,8 @@ impl Served {
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut lines = lines.map_while(Result::ok);
         let address = lines.find_map(|line| line.split("http://").nth(1).map(str::to_owned));
-        let admin = lines.find(|line| line.contains("admin"));
-        let address = address.expect("an address");
-        assert!(admin.expect("a line").ends_with(&format!("http://{address}/admin/v1")));
-        Served(child, address)
+        let admin = lines.find_map(|line| Some(line.strip_prefix("  admin     ")?.to_owned()));
+        (Served(child, address.expect("an address")), admin.expect("a line"))
     }
 }
 
@@ -109,4 +116,35 @@ fn every_command_of_the_page_prints_what_it_shows() {
 fn the_page_is_compared_in_earnest() {
     assert!(is_shown("a…c", "abbbc") && is_shown("abc", "abc") && is_shown("a…", "abc"));
     assert!(!is_shown("a…c", "abb") && !is_shown("abc", "abcd") && !is_shown("a…c", "acd"));
+}
+
+/// The status that a question is answered with.
+fn status(url: &str, arguments: &[&str]) -> String {
+    let asked = Command::new("curl")
+        .args(["-s", "-o", "/dev/null", "-w", "%{http_code}", url])
+        .args(arguments)
+        .output();
+    String::from_utf8(asked.expect("curl").stdout).expect("a number")
+}
+
+#[test]
+fn tokens_can_be_in_the_environment_and_operators_have_a_port_of_their_own() {
+    let folder = Folder::with(&[("tollgate.toml", "")]);
+    let variables = [("TOLLGATE_ADMIN_TOKEN_READ", TOKEN)];
+    let (served, admin) = Served::with(&folder, &["--admin", "127.0.0.1:0"], &variables);
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(status(&format!("{admin}/info"), &["-H", &bearer]), "200");
+    assert_eq!(status(&format!("{admin}/info"), &[]), "401");
+    assert_eq!(status(&format!("{admin}/reload"), &["-H", &bearer, "-X", "POST"]), "403");
+    let elsewhere = format!("http://{}/admin/v1/info", served.1);
+    assert_eq!(status(&elsewhere, &["-H", &bearer]), "404");
+}
+
+#[test]
+fn insecure_needs_no_token_on_this_machine() {
+    let folder = Folder::with(&[("tollgate.toml", "")]);
+    let (_served, admin) = Served::with(&folder, &["--insecure-admin"], &[]);
+    assert_eq!(status(&format!("{admin}/reload"), &["-X", "POST"]), "200");
+    let other = ["-X", "POST", "-H", "Origin: https://evil.example"];
+    assert_eq!(status(&format!("{admin}/reload"), &other), "401");
 }

@@ -286,7 +286,8 @@ fn a_snapshot_that_cannot_be_written_is_told() {
 
 #[test]
 fn what_it_cannot_start_with_is_told() {
-    let folder = Folder::with(&[("wrong.toml", "[[rule]]\nnaem = \"x\"\n")]);
+    let weak = "ana write hunter2\n";
+    let folder = Folder::with(&[("wrong.toml", "[[rule]]\nnaem = \"x\"\n"), ("weak", weak)]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     for (arguments, code, says) in [
@@ -306,10 +307,15 @@ fn what_it_cannot_start_with_is_told() {
         (vec!["--tls-cert", "wrong.toml", "--tls-key", "wrong.toml"], 1, "holds no certificate"),
         (vec!["--trusted-proxy", "everyone"], 2, "everyone"),
         (vec!["--attribute", "user"], 2, "user=x-user-id"),
+        (vec!["--admin", "everywhere"], 2, "127.0.0.1:8082"),
+        (vec!["--admin-tokens", "none"], 2, "none: cannot be read"),
+        (vec!["--admin-tokens", "weak"], 2, "weak:1"),
+        (vec!["--audit", "no/such/folder"], 1, "no/such/folder"),
     ] {
         let arguments: Vec<_> = std::iter::once("serve").chain(arguments).collect();
         let said = folder.tollgate(&arguments);
         assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
         assert!(said.err.contains(says), "{arguments:?}: {}", said.err);
+        assert!(!said.err.contains("hunter2"), "{}", said.err);
     }
 }

@@ -10,8 +10,8 @@ use tollgate_tower::PeerAddr;
 
 use super::Operators;
 use super::audit::Entry;
-use super::call::{Call, Change, Reply, Who, at};
-use super::routes::Route;
+use super::call::{Answer, Call, Change, Reply, Who, at};
+use super::routes::{Answering, Route};
 use super::tokens::AdminRole;
 use crate::app::App;
 use crate::http::Problem;
@@ -44,18 +44,28 @@ pub(super) async fn answer(
         }
     };
     let call = Call { app: Arc::clone(&app), who: who.clone(), uri: head.uri, body };
-    match (route.answer)(call).await {
-        Ok(reply) => {
-            if let Reply::Changed(Change { action, target, result }) = &reply {
-                let (target, result) = (target.clone(), result.clone());
-                let (at, Who { name, from, .. }) = (at(app.backend.clock().now()), who);
-                let entry = Entry { at, who: name, from, action, target, result };
-                app.operators.audit.add(entry).await;
-            }
-            reply.response()
+    // By itself, so that who hangs up meanwhile leaves nothing half done, and no change unwritten.
+    let answered = tokio::spawn(changed_and_written((route.answer)(call), Arc::clone(&app), who));
+    match answered.await {
+        Ok(Ok(reply)) => reply.response(),
+        Ok(Err(problem)) => app.bad(&problem),
+        Err(_) => {
+            let detail = "it broke off, some of it may have been done: see the log";
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).response()
         }
-        Err(problem) => app.bad(&problem),
     }
+}
+
+/// Waits for an answer, and writes down what was changed.
+async fn changed_and_written(answering: Answering, app: Arc<App>, who: Who) -> Answer {
+    let reply = answering.await?;
+    if let Reply::Changed(Change { action, target, result }) = &reply {
+        let (target, result) = (target.clone(), result.clone());
+        let (at, Who { name, from, .. }) = (at(app.backend.clock().now()), who);
+        let entry = Entry { at, who: name, from, action, target, result };
+        app.operators.audit.add(entry).await;
+    }
+    Ok(reply)
 }
 
 impl Operators {

@@ -21,7 +21,8 @@ pub(crate) struct Route {
     pub(super) answer: fn(Call) -> Answering,
 }
 
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+/// What an answer is waited for with.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 const LIMIT: Param = Param {
     name: "limit",

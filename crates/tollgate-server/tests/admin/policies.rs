@@ -120,3 +120,23 @@ fn tiers_are_told_with_what_they_change() {
     });
     assert_eq!(get(&server, "tiers"), expected);
 }
+
+#[test]
+fn a_change_is_written_down_also_if_the_operator_hangs_up() {
+    let server = operated();
+    let rule =
+        |number: usize| format!("[[rule]]\nname = \"r{number}\"\nlimit = \"{}/h\"\n", number + 1);
+    let many: String = (0..4000).map(rule).collect();
+    let mut connection = server.connect();
+    let length = many.len();
+    connection.write(format!(
+        "PUT /admin/v1/policy HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {WRITE}\r\ncontent-length: {length}\r\n\r\n{many}"
+    ));
+    drop(connection);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while get(&server, "audit")["changes"].as_array().unwrap().is_empty() {
+        assert!(std::time::Instant::now() < until, "it is not written down");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(get(&server, "info")["rules"], 4000);
+}
