@@ -34,6 +34,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and it is not moved about")]
 enum Command {
     Serve(serve::Serve),
     Check(check::Check),

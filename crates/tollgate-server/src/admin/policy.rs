@@ -119,8 +119,8 @@ fn findings(findings: &[Finding]) -> Value {
 
 pub(super) async fn apply(mut call: Call) -> Answer {
     let query = call.query(&["if_version"])?;
-    let loaded = sent(&mut call).await?.map_err(|error| refused(&error))?;
     let app = Arc::clone(&call.app);
+    let loaded = sent(&mut call).await?.map_err(|error| refused(&app, &error))?;
     let _one_at_a_time = app.operators.replacing.lock().await;
     let before = Shown::new(app.backend.policy()).await?.version;
     if let Some(wanted) = query.get("if_version")
@@ -147,7 +147,7 @@ pub(super) async fn reload(call: Call) -> Answer {
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     };
     let _one_at_a_time = app.operators.replacing.lock().await;
-    let loaded = load(file).await?.map_err(|error| refused(&error))?;
+    let loaded = load(file).await?.map_err(|error| refused(&app, &error))?;
     let before = Shown::new(app.backend.policy()).await?.version;
     put_in_force(&app, loaded, before, ("reload", None)).await
 }
@@ -166,7 +166,8 @@ async fn put_in_force(
     let rules = policy.rules.len();
     let after = Shown::new(Arc::new(policy.clone())).await?.version;
     let backend = app.backend.clone();
-    blocking(move || backend.replace(policy)).await?.map_err(|error| impossible(&error))?;
+    blocking(move || backend.replace(policy)).await?.map_err(|error| impossible(app, &error))?;
+    app.metrics.reloads.changed();
     let target = json!({"from_version": before, "to_version": after});
     let result = json!({
         "version": after, "rules": rules, "warnings": findings(&warnings), "note": note,
@@ -175,7 +176,8 @@ async fn put_in_force(
 }
 
 /// A policy that is refused as a whole, with everything that is wrong with it.
-fn refused(error: &FileError) -> Problem {
+fn refused(app: &App, error: &FileError) -> Problem {
+    app.metrics.reloads.refused();
     let detail = match error.findings.as_slice() {
         [one] => format!("the policy in force stays: {one}"),
         several => format!("the policy in force stays, {} things are wrong", several.len()),
@@ -184,7 +186,8 @@ fn refused(error: &FileError) -> Problem {
 }
 
 /// What the store refuses though the policy was found right.
-fn impossible(error: &PolicyError) -> Problem {
+fn impossible(app: &App, error: &PolicyError) -> Problem {
+    app.metrics.reloads.refused();
     let told = error.problems.iter();
     let told = told.map(|of| json!({"line": 0, "rule": null, "message": of.to_string()}));
     let detail = "the policy in force stays, the store cannot keep this one";

@@ -1,4 +1,5 @@
 //! What operators look at and change, over real sockets.
+#![allow(clippy::unwrap_used, reason = "of tests")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -71,6 +71,9 @@ fn a_policy_is_applied_as_a_whole_or_refused_as_a_whole() {
     assert_eq!(problem["errors"][0]["line"], 8, "{problem}");
     assert_eq!(check(&server, "ana", 1)["limit"], 20);
     assert_eq!(get(&server, "audit")["changes"].as_array().unwrap().len(), 1);
+    let metrics = server.ask("GET /metrics", &[]).body;
+    let reloads: Vec<_> = metrics.lines().filter(|line| line.contains("reloads_total{")).collect();
+    assert!(!reloads.is_empty() && reloads.iter().all(|line| line.ends_with(" 1")), "{reloads:?}");
 }
 
 #[test]
