@@ -36,7 +36,7 @@ struct Cli {
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, and it is not moved about")]
 enum Command {
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     Check(check::Check),
     Validate(validate::Validate),
     Test(test::Test),

@@ -167,31 +167,44 @@ impl Acceptor {
     /// Looks every now and then whether the files hold something else. They are small, and their
     /// bytes say more than what a file system says of changes, over links and mounts of all kinds.
     pub(crate) async fn follow(&self) {
+        let mut said = String::new();
         loop {
             sleep(CERTIFICATES_LOOK).await;
-            match self.look() {
-                Ok(false) => {}
-                Ok(true) => tracing::info!("the certificates were changed"),
-                Err(error) => tracing::error!("{error}; the certificates stay as they were"),
+            let error = match self.look() {
+                Ok(Seen::Same) => String::new(),
+                Ok(Seen::Changed) => {
+                    tracing::info!("the certificates were changed");
+                    String::new()
+                }
+                Err(error) => error.to_string(),
+            };
+            // What stays wrong is told once.
+            if !error.is_empty() && error != said {
+                tracing::error!("{error}; the certificates stay as they were");
             }
+            said = error;
         }
     }
 
-    /// Puts in force what the files hold; whether that is something else. What is wrong is told once.
-    fn look(&self) -> Result<bool, TlsError> {
-        let Ok(contents) = self.files.read() else {
-            // While one is replaced by another there may be none: those in force stay.
-            return Ok(false);
-        };
+    /// Puts in force what the files hold, if that is something else.
+    fn look(&self) -> Result<Seen, TlsError> {
+        let contents = self.files.read()?;
         let mut seen = self.seen.lock();
         if *seen == contents {
-            return Ok(false);
+            return Ok(Seen::Same);
         }
         let configs = self.files.configs(&contents);
         *seen = contents;
         *self.configs.write() = configs?;
-        Ok(true)
+        Ok(Seen::Changed)
     }
+}
+
+/// What a look at the files came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Same,
+    Changed,
 }
 
 impl fmt::Display for TlsError {

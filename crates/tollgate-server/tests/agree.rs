@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use support::Running;
 use tollgate::{Gate, ManualClock, MemoryStore, Policy, Request};
+use tollgate_server::Stopped;
 
 /// What a transport says: whether it is allowed, what remains, after how many seconds to try again.
 type Told = (bool, Option<u64>, Option<u64>);
@@ -135,4 +136,19 @@ fn all_transports_agree() {
         server.clock.advance(step);
     }
     assert!(allowed > 200 && denied > 200, "{allowed} allowed and {denied} denied say little");
+}
+
+#[test]
+fn all_ports_stop_in_order() {
+    let mut server = Running::new();
+    let mut resp = TcpStream::connect(server.resp.unwrap()).unwrap();
+    resp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    resp.write_all(b"PING\r\n").unwrap();
+    let mut pong = [0; 7];
+    resp.read_exact(&mut pong).unwrap();
+    let http = server.connect();
+    assert_eq!(server.stopped(), Stopped::InOrder);
+    assert_eq!(resp.read(&mut pong).unwrap(), 0, "an idle connection was left open");
+    assert!(TcpStream::connect(server.resp.unwrap()).is_err(), "it still listens");
+    drop(http);
 }
