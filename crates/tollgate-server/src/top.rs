@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tollgate::Timestamp;
 
 use crate::bounds::{MAX_SHOWN_KEY, TOP_KEYS, TOP_WINDOW};
@@ -30,6 +31,9 @@ pub(crate) struct Top {
     window: AtomicU32,
     hasher: RandomState,
 }
+
+/// The attributes of a key and their values.
+pub(crate) type Key<'w> = SmallVec<[(&'w str, &'w str); 8]>;
 
 /// What keys are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +98,7 @@ impl Top {
     pub(crate) fn seen<'w>(
         &self,
         allowed: bool,
-        who: impl FnOnce() -> Option<(Timestamp, &'w str, Vec<(&'w str, &'w str)>)>,
+        who: impl FnOnce() -> Option<(Timestamp, &'w str, Key<'w>)>,
     ) {
         let due = SAMPLING.with(|both| {
             let cell = &both[usize::from(allowed)];

@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::denials::{Denials, Why};
 use crate::http::reason;
 use crate::metrics::Transport;
-use crate::top::Top;
+use crate::top::{Key, Top};
 
 /// What is remembered of decisions. An allowed one costs a few instructions.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl App {
     pub(crate) fn watch(&self, transport: Transport, request: &Request<'_>, ruling: &Ruling) {
         let allowed = ruling.is_allowed();
         self.watched.top.seen(allowed, || {
-            Some((self.backend.clock().now(), ruling.rule()?, ruling.key(request)))
+            Some((self.backend.clock().now(), ruling.rule()?, ruling.key(request).collect()))
         });
         if !allowed {
             self.remember(transport, request, ruling);
@@ -43,7 +43,8 @@ impl App {
             limit: ruling.limit(),
             retry_after: ruling.retry_after(),
         };
-        let who = (ruling.rule().unwrap_or_default(), &*ruling.key(request));
+        let key: Key<'_> = ruling.key(request).collect();
+        let who = (ruling.rule().unwrap_or_default(), &*key);
         self.watched.denials.add(who, why, self.backend.clock().now());
     }
 }

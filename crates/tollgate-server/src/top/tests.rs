@@ -3,7 +3,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
 fn see(top: &Top, user: &str, allowed: bool, now: Timestamp) {
-    top.seen(allowed, || Some((now, "per-user", vec![("user", user)])));
+    top.seen(allowed, || Some((now, "per-user", [("user", user)].as_slice().into())));
 }
 
 fn users(top: &Top, by: By, now: Timestamp) -> Vec<(String, u64)> {
@@ -75,7 +75,7 @@ fn a_busy_thread_asks_who_it_was_only_now_and_then() {
     for _ in 0..1_000_000 {
         top.seen(true, || {
             asked.set(asked.get() + 1);
-            Some((NOW, "per-user", vec![("user", "ana")]))
+            Some((NOW, "per-user", [("user", "ana")].as_slice().into()))
         });
     }
     assert!(asked.get() < 40_000, "{}", asked.get());

@@ -10,7 +10,7 @@ use super::ruling::Ruling;
 use crate::decision::Status;
 use crate::key::KeyName;
 use crate::limit::Limit;
-use crate::policy::Request;
+use crate::policy::{Condition, KeyPart, Request};
 use crate::store::memory::Entry;
 
 impl Ruling {
@@ -24,25 +24,23 @@ impl Ruling {
     /// let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_minute(1));
     /// let gate = Gate::new(Policy::new().rule(rule))?;
     /// let request = Request::new().with("user", "ana").with("path", "/search");
-    /// assert_eq!(gate.check(&request).key(&request), [("user", "ana")]);
+    /// let ruling = gate.check(&request);
+    /// assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "ana")]);
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn key<'s>(&'s self, request: &'s Request<'_>) -> Vec<(&'s str, &'s str)> {
+    pub fn key<'s>(&'s self, request: &'s Request<'_>) -> impl Iterator<Item = (&'s str, &'s str)> {
         let policy = &self.in_force().compiled.policy;
-        let matches = match self.list() {
-            Some(Kind::Allow(number)) => &policy.allow[number].matches,
-            Some(Kind::Deny(number)) => &policy.deny[number].matches,
-            _ => {
-                let Some(number) = self.deciding_rule() else { return Vec::new() };
-                let parts = policy.rules[number].key.iter().filter_map(|part| {
-                    let value = request.get(&part.attribute).or(part.default.as_deref())?;
-                    Some((part.attribute.as_str(), value))
-                });
-                return parts.collect();
-            }
+        let (parts, matches): (&[KeyPart], &[(String, Condition)]) = match self.list() {
+            Some(Kind::Allow(number)) => (&[], &policy.allow[number].matches),
+            Some(Kind::Deny(number)) => (&[], &policy.deny[number].matches),
+            _ => (self.deciding_rule().map_or(&[], |number| &policy.rules[number].key), &[]),
         };
-        let names = matches.iter().map(|(name, _)| name.as_str());
-        names.filter_map(|name| Some((name, request.get(name)?))).collect()
+        let of_rule = parts.iter().filter_map(|part| {
+            let value = request.get(&part.attribute).or(part.default.as_deref())?;
+            Some((part.attribute.as_str(), value))
+        });
+        let of_list = matches.iter().filter_map(|(name, _)| Some((&**name, request.get(name)?)));
+        of_rule.chain(of_list)
     }
 }
 

@@ -15,10 +15,11 @@ fn a_ruling_says_whom_the_rule_that_decided_counts() {
     assert!(gate.check(&request).is_allowed());
     let ruling = gate.check(&request);
     assert_eq!(ruling.rule(), Some("by-plan"));
-    let mut key = ruling.key(&request);
+    let mut key: Vec<_> = ruling.key(&request).collect();
     key.sort_unstable();
     assert_eq!(key, [("plan", "none"), ("user", "ana")]);
-    assert_eq!(gate.check(&Request::new()).key(&Request::new()), [], "everybody together");
+    let nobody = Request::new();
+    assert_eq!(gate.check(&nobody).key(&nobody).next(), None, "everybody together");
 }
 
 #[test]
@@ -26,7 +27,8 @@ fn a_ruling_of_a_list_says_what_the_list_asked_for() {
     let banned = Listing::new("banned").matches("user", "eve");
     let (gate, _) = gate(Policy::new().deny(banned).rule(per_user(5)));
     let request = user("eve").with("path", "/x");
-    assert_eq!(gate.check(&request).key(&request), [("user", "eve")]);
+    let ruling = gate.check(&request);
+    assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "eve")]);
 }
 
 #[test]
