@@ -273,7 +273,7 @@ partition = """#,
     refuses(
         "a = 99999999999999999999999999999",
         &[
-            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition",
+            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition, server",
         ],
     );
 }
@@ -337,7 +337,7 @@ until = "soon"
 fn a_name_that_is_not_printable_is_shown_escaped_and_cut() {
     let text = format!("\"a\\u001B{}\" = 1", "x".repeat(100));
     let shown = format!(
-        "t.toml:1: unknown key `a\\u{{1b}}{}…`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition",
+        "t.toml:1: unknown key `a\\u{{1b}}{}…`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition, server",
         "x".repeat(62)
     );
     refuses(&text, &[&shown]);

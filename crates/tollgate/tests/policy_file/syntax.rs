@@ -43,7 +43,7 @@ name = 1",
 a = 2
 ",
         &[
-            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition",
+            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition, server",
             "t.toml:2: `a` is there twice, keep one of them",
         ],
     );

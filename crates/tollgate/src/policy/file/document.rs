@@ -11,7 +11,7 @@ use super::pieces::{self, PIECE};
 use super::positions::{Sources, owner};
 use super::rules::rule;
 use super::tree::{Fields, Note, Owner, Report, Value, shown, type_name};
-use super::values::{on_store_error, text};
+use super::values::{on_store_error, table, text};
 use super::{FileError, Finding, Loaded};
 use crate::bounds::{MAX_FILE, MAX_GUESSES, MAX_KEY_PARTS};
 use crate::policy::warnings::warnings;
@@ -190,6 +190,10 @@ pub(super) fn read_policy<'t>(
     }
     if let Some(value) = fields.get("tiers") {
         policy.tiers = tiers(report, value);
+    }
+    if let Some(value) = fields.get("server") {
+        // Whether its settings are right is for the server to say.
+        table(report, Owner::Policy.at("server"), "a table, written as [server]", value);
     }
     let mut word =
         |key| fields.get(key).and_then(|value| text(report, Owner::Policy.at(key), key, value));

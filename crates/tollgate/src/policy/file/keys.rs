@@ -39,6 +39,8 @@ pub(super) enum Kind {
     Rules,
     Lists,
     Overrides,
+    /// Not of a policy: the server's reader knows what is in it.
+    Server,
 }
 
 const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
@@ -60,6 +62,7 @@ pub(crate) const POLICY: &[Key] = &[
     key("default_tier", Kind::Text, "The tier of requests that say none."),
     key("on_store_error", Kind::Word(STORE_ERROR), "What rules do when the store is away."),
     key("partition", Kind::Text, "The attribute that says where in a Redis Cluster a key lies."),
+    key("server", Kind::Server, "Settings of tollgate serve, no part of the policy."),
 ];
 
 /// `[[rule]]`

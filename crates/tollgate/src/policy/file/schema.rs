@@ -95,6 +95,7 @@ fn kind(kind: Kind) -> Value {
         Kind::Rules => many("rule"),
         Kind::Lists => many("list"),
         Kind::Overrides => many("override"),
+        Kind::Server => json!({ "type": "object" }),
     }
 }
 
