@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use clap::Args;
-use tollgate::Policy;
-
+use crate::serve::schema;
 use crate::{Failure, Found};
+use clap::Args;
 
 /// Print the JSON Schema of a policy file, for editors
 #[derive(Args)]
@@ -19,7 +18,7 @@ pub(crate) struct Schema {}
 
 impl Schema {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Found, Failure> {
-        writeln!(out, "{}", Policy::schema().trim_end())?;
+        writeln!(out, "{}", schema().trim_end())?;
         Ok(Found::Good)
     }
 }

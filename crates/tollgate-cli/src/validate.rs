@@ -8,7 +8,8 @@ use serde::Serialize;
 use tollgate::{Finding, Loaded, Policy};
 
 use crate::paint::{Paint, Tone, printable};
-use crate::policy_file::{lines, read};
+use crate::policy_file::lines;
+use crate::serve::read_both;
 use crate::{Failure, Found};
 
 /// Check policy files, and name what is legal and probably wrong
@@ -74,7 +75,7 @@ impl Validate {
         let read: Vec<_> = self
             .files
             .iter()
-            .map(|path| (printable(&path.display().to_string()), read(path)))
+            .map(|path| (printable(&path.display().to_string()), read_both(path)))
             .collect();
         if self.json {
             let files: Vec<_> = read.iter().map(|(file, result)| answer(file, result)).collect();

@@ -28,11 +28,9 @@ struct Served {
 
 impl Served {
     fn start(folder: &Folder, arguments: &[&str]) -> Served {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .arg("serve")
+        let mut child = support::command(folder.path(), &["serve"])
             .args(anywhere("--http", arguments).iter().chain(&anywhere("--resp", arguments)))
             .args(arguments)
-            .current_dir(folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -298,7 +296,7 @@ fn what_it_cannot_start_with_is_told() {
         (vec!["--http", "off", "--resp", "off"], 2, "nothing to listen on"),
         (vec!["--http", &taken], 1, "cannot listen on"),
         (vec!["--http", "127.0.0.1:0", "--resp", &taken], 1, "cannot listen on"),
-        (vec!["--max-keys", "0"], 2, "--max-keys"),
+        (vec!["--max-keys", "0"], 2, "--max-keys is \"0\""),
         (vec!["--headers", "draft-99"], 2, "draft-11"),
         (vec!["--store", "localhost"], 2, "redis://127.0.0.1:6379"),
         (vec!["--store", "redis://127.0.0.1:1", "--snapshot", "x"], 2, "--snapshot"),

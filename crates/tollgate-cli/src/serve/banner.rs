@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tollgate::{KeyPart, Numbers, Policy, Rule};
 
-use super::arguments::StoreAt;
+use super::config::Store;
 use crate::paint::{Paint, Tone, printable};
 
 /// Rules of a policy that are named one by one.
@@ -18,7 +18,7 @@ pub(super) struct Banner<'a> {
     pub(super) tls: bool,
     /// Whether clients must have a certificate.
     pub(super) known_clients: bool,
-    pub(super) store: &'a StoreAt,
+    pub(super) store: &'a Store,
     /// Whether state in memory is written when it stops.
     pub(super) kept: bool,
     /// Where operators are answered, if there are any.
@@ -43,11 +43,11 @@ impl Banner<'_> {
             writeln!(out, "  admin     http{s}://{admin}/admin/v1")?;
         }
         match self.store {
-            StoreAt::Memory if self.kept => {
+            Store::Memory if self.kept => {
                 writeln!(out, "  state     in memory, kept in a snapshot when it stops")?;
             }
-            StoreAt::Memory => writeln!(out, "  state     in memory, gone when it stops")?,
-            StoreAt::Redis(_) => writeln!(out, "  state     in redis, shared by all that use it")?,
+            Store::Memory => writeln!(out, "  state     in memory, gone when it stops")?,
+            Store::Redis(_) => writeln!(out, "  state     in redis, shared by all that use it")?,
         }
         match self.file {
             Some(file) => {

@@ -21,9 +21,9 @@ const MOST_PARTS: usize = 16;
 const WRAPPED: &str = "document";
 
 /// A test file's text.
-pub(super) struct Document {
+pub(crate) struct Document {
     /// What errors call it.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// TOML.
     pub(super) text: String,
     /// Where each line begins.
@@ -46,7 +46,7 @@ impl Document {
         if is_json { Document::from_json(name, &text) } else { Ok(Document::from_toml(name, text)) }
     }
 
-    pub(super) fn from_toml(name: String, text: String) -> Document {
+    pub(crate) fn from_toml(name: String, text: String) -> Document {
         let lines = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(newline, _)| newline + 1))
             .collect();
@@ -69,12 +69,12 @@ impl Document {
     }
 
     /// The line, from 1, on which the byte at `offset` is.
-    pub(super) fn line(&self, offset: usize) -> usize {
+    pub(crate) fn line(&self, offset: usize) -> usize {
         self.lines.partition_point(|start| *start <= offset).max(1)
     }
 
     /// The content as a table; the errors say where it is not TOML.
-    pub(super) fn parse(&self) -> Result<DeTable<'_>, Vec<String>> {
+    pub(crate) fn parse(&self) -> Result<DeTable<'_>, Vec<String>> {
         if let Some(offset) = too_deep(&self.text) {
             let place = format!("{}:{}", self.name, self.line(offset));
             return Err(vec![format!("{place}: a key of more than {MOST_PARTS} parts")]);

@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What to say of a value of the wrong kind.
-pub(super) fn expected(wanted: &str, got: &DeValue<'_>) -> String {
+pub(crate) fn expected(wanted: &str, got: &DeValue<'_>) -> String {
     let kind = match got {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
@@ -168,20 +168,26 @@ pub(super) fn expected(wanted: &str, got: &DeValue<'_>) -> String {
     format!("must be {wanted}, not {kind}")
 }
 
+/// The known name that another was probably meant to be.
+pub(crate) fn closest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    // A name as long as a file is not a slip of the finger, and not worth the comparison.
+    let name: String = name.chars().take(100).collect();
+    let near = known.iter().map(|known| (strsim::damerau_levenshtein(&name, known), *known));
+    let is_near =
+        |distance: usize| distance < name.chars().count() && distance <= 2.max(name.len() / 3);
+    near.min().filter(|(distance, _)| is_near(*distance)).map(|(_, close)| close)
+}
+
 /// What to say of a name nobody knows.
-pub(super) fn unknown<'k>(
+pub(crate) fn unknown<'k>(
     what: &str,
     name: &str,
     known: impl IntoIterator<Item = &'k (impl AsRef<str> + ?Sized + 'k)>,
 ) -> String {
-    // A name as long as a file is not a slip of the finger, and not worth the comparison.
     let name: String = name.chars().take(100).collect();
     let known: Vec<&str> = known.into_iter().map(AsRef::as_ref).collect();
-    let near = known.iter().map(|known| (strsim::damerau_levenshtein(&name, known), known));
-    match near.min() {
-        Some((distance, close)) if distance <= 2.max(name.len() / 3) => {
-            format!("unknown {what} `{name}`, did you mean `{close}`?")
-        }
+    match closest(&name, &known) {
+        Some(close) => format!("unknown {what} `{name}`, did you mean `{close}`?"),
         _ if known.len() <= 16 && !known.is_empty() => {
             format!("unknown {what} `{name}`, known are {}", known.join(", "))
         }

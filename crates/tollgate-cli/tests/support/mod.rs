@@ -59,6 +59,11 @@ impl Folder {
     pub(crate) fn tollgate(&self, arguments: &[&str]) -> Said {
         tollgate_in(&self.0, arguments)
     }
+
+    /// Runs the command in this folder with these variables.
+    pub(crate) fn tollgate_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Said {
+        run(command(&self.0, arguments).envs(variables.iter().copied()), arguments)
+    }
 }
 
 impl Drop for Folder {
@@ -68,11 +73,23 @@ impl Drop for Folder {
 }
 
 pub(crate) fn tollgate_in(folder: &Path, arguments: &[&str]) -> Said {
-    let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the binary was built for this test");
+    run(&mut command(folder, arguments), arguments)
+}
+
+/// The command, with nothing in the environment that would change what it does.
+pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let ours =
+        |name: &str| name.starts_with("TOLLGATE_") || name == "RUST_LOG" || name == "NOTIFY_SOCKET";
+    for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
+        command.env_remove(name);
+    }
+    command.args(arguments).current_dir(folder);
+    command
+}
+
+fn run(command: &mut Command, arguments: &[&str]) -> Said {
+    let output = command.output().expect("the binary was built for this test");
     let text = |bytes| String::from_utf8(bytes).expect("what it says is text");
     let said =
         Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) };

@@ -1,58 +1,50 @@
-//! What the server is told on the command line.
+//! From texts to values. What is wrong is said as what would be right: `must be …`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use http::HeaderName;
-use tollgate_server::ProxyHeaders;
 use tollgate_tower::ClientIp;
+use tracing_subscriber::filter::Targets;
 
-use crate::Failure;
+use super::Store;
 
 /// An address, or nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listen(pub(super) Option<SocketAddr>);
-
-/// Where state is kept.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum StoreAt {
-    Memory,
-    /// The URL may hold a password: it is never shown.
-    Redis(String),
-}
-
-impl FromStr for StoreAt {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<StoreAt, String> {
-        match text.split_once("://") {
-            None if text == "memory" => Ok(StoreAt::Memory),
-            Some((scheme, _)) if scheme.starts_with("redis") => Ok(StoreAt::Redis(text.to_owned())),
-            _ => Err("must be memory, or a URL such as redis://127.0.0.1:6379, rediss://host, \
-                      redis+cluster://host1,host2 or redis+sentinel://host/name"
-                .to_owned()),
-        }
-    }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Listen, String> {
-        match text {
-            "off" => Ok(Listen(None)),
-            _ => text.parse().map(|address| Listen(Some(address))).map_err(|_| {
-                "must be an address and a port, such as 127.0.0.1:8080 or [::]:8080, or off".into()
-            }),
-        }
-    }
-}
-
-pub(super) fn proxy_headers(text: &str) -> Result<ProxyHeaders, String> {
+pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     match text {
-        "x-forwarded" => Ok(ProxyHeaders::XForwarded),
-        "x-original" => Ok(ProxyHeaders::XOriginal),
-        _ => Err("must be x-forwarded or x-original".to_owned()),
+        "off" => Ok(None),
+        _ => text.parse().map(Some).map_err(|_| {
+            "must be an address and a port, such as 127.0.0.1:8080 or [::]:8080, or off".into()
+        }),
+    }
+}
+
+pub(super) fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("must name a file".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+/// A number of something of which there must be some.
+pub(super) fn whole(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("must be a whole number from 1 to {}", usize::MAX))
+}
+
+pub(super) fn threads(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "must be a whole number, 0 for none".to_owned())
+}
+
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "must be true or false".to_owned())
+}
+
+pub(super) fn store(text: &str) -> Result<Store, String> {
+    match text.split_once("://") {
+        None if text == "memory" => Ok(Store::Memory),
+        Some((scheme, _)) if scheme.starts_with("redis") => Ok(Store::Redis(text.to_owned())),
+        _ => Err("must be memory, or a URL such as redis://127.0.0.1:6379, rediss://host, \
+                  redis+cluster://host1,host2 or redis+sentinel://host/name"
+            .to_owned()),
     }
 }
 
@@ -63,10 +55,26 @@ pub(super) fn header_attribute(text: &str) -> Result<(String, HeaderName), Strin
     if attribute.is_empty() { Err(right.to_owned()) } else { Ok((attribute.to_owned(), header)) }
 }
 
-/// The client's address, behind proxies in these networks.
-pub(super) fn trusted(networks: &[String]) -> Result<ClientIp, Failure> {
-    let wrong = |error| Failure::Usage(vec![format!("--trusted-proxy: {error}")]);
-    ClientIp::x_forwarded_for(networks).map_err(wrong)
+/// A network, as the reader of forwarding headers knows them.
+pub(super) fn network(text: &str) -> Result<String, String> {
+    let known = ClientIp::x_forwarded_for([text]);
+    known.map(|_| text.to_owned()).map_err(|_| {
+        "must be a network or an address, such as 10.0.0.0/8, ::1/128 or 192.0.2.7".to_owned()
+    })
+}
+
+/// A level, or a level for each part of the program.
+pub(super) fn log_level(text: &str) -> Result<Targets, String> {
+    const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+    let right = "must be error, warn, info, debug, trace or off, also by part as in \
+                 info,tollgate_redis=debug";
+    // The parser takes any single word for the name of a part.
+    let is_level = |part: &str| {
+        let level = part.rsplit_once('=').map_or(part, |(_, level)| level).trim();
+        LEVELS.iter().any(|known| level.eq_ignore_ascii_case(known))
+    };
+    let parsed = if text.split(',').all(is_level) { text.parse().ok() } else { None };
+    parsed.ok_or_else(|| right.to_owned())
 }
 
 #[cfg(test)]
@@ -75,20 +83,20 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_off_is_nowhere() {
-        assert_eq!("off".parse(), Ok(Listen(None)));
-        assert_eq!("[::1]:9".parse(), Ok(Listen(Some("[::1]:9".parse().unwrap()))));
+        assert_eq!(listen("off"), Ok(None));
+        assert_eq!(listen("[::1]:9"), Ok(Some("[::1]:9".parse().unwrap())));
         for wrong in ["", "8080", "localhost:80", "127.0.0.1", "127.0.0.1:99999"] {
-            assert!(wrong.parse::<Listen>().unwrap_err().contains("127.0.0.1:8080"), "{wrong}");
+            assert!(listen(wrong).unwrap_err().contains("127.0.0.1:8080"), "{wrong}");
         }
     }
 
     #[test]
     fn a_store_is_memory_or_a_url_of_redis() {
-        assert!(matches!("memory".parse(), Ok(StoreAt::Memory)));
+        assert!(matches!(store("memory"), Ok(Store::Memory)));
         let url = "redis+cluster://a:1,b:2";
-        assert!(matches!(url.parse(), Ok(StoreAt::Redis(of)) if of == url));
+        assert!(matches!(store(url), Ok(Store::Redis(of)) if of == url));
         for wrong in ["", "redis", "localhost:6379", "http://localhost"] {
-            let error = wrong.parse::<StoreAt>().err().unwrap();
+            let error = store(wrong).err().unwrap();
             assert!(error.contains("redis://127.0.0.1:6379"), "{wrong}");
         }
     }
@@ -99,6 +107,16 @@ mod tests {
         assert_eq!((user.0.as_str(), user.1.as_str()), ("user", "x-user-id"));
         for wrong in ["user", "user=", "=x-user", "user=x user", "user=ü"] {
             assert!(header_attribute(wrong).unwrap_err().contains("user=x-user-id"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_one_or_one_for_each_part() {
+        for right in ["info", "OFF", "warn,tollgate_redis=debug", "tollgate_server=trace"] {
+            assert!(log_level(right).is_ok(), "{right}");
+        }
+        for wrong in ["", "verbose", "tollgate_redis", "tollgate_redis=loud", "info,"] {
+            assert!(log_level(wrong).unwrap_err().contains("must be error"), "{wrong}");
         }
     }
 }

@@ -1,0 +1,262 @@
+//! The default, the file, the environment, the flags: what wins, and everything that is wrong.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use tollgate::Finding;
+
+use super::{Config, Store};
+use super::file::ConfigFile;
+use super::setting::{Read, Setting, Shape};
+use super::settings::{NOT_YET, SETTINGS};
+use crate::paint::printable;
+use crate::test::closest;
+
+/// A value that somebody has given a setting.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(super) setting: &'static Setting,
+    /// One, but for settings of several values.
+    pub(super) items: Vec<Item>,
+    pub(super) source: Source,
+}
+
+/// One text of a value, and the line of a file that it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) text: String,
+    pub(super) line: usize,
+}
+
+/// Who has given it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Default,
+    File { file: String, line: usize },
+    Variable(String),
+    Flag,
+}
+
+/// What all sources together say.
+#[derive(Default)]
+pub(crate) struct Configured {
+    pub(crate) config: Config,
+    /// One for each setting that has a value, in the order of the settings.
+    pub(super) in_force: Vec<Given>,
+    /// What is legal and probably wrong.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Given {
+    pub(crate) fn by_flag(setting: &'static Setting, texts: impl Iterator<Item = String>) -> Given {
+        let items = texts.map(|text| Item { text, line: 0 }).collect();
+        Given { setting, items, source: Source::Flag }
+    }
+
+    fn by_default(setting: &'static Setting) -> Option<Given> {
+        let items = split(setting, setting.default?);
+        Some(Given { setting, items, source: Source::Default })
+    }
+
+    /// What the setting is called where it was given.
+    fn name(&self) -> String {
+        match &self.source {
+            Source::Default | Source::File { .. } => format!("server.{}", self.setting.name),
+            Source::Variable(variable) => variable.clone(),
+            Source::Flag => format!("--{}", self.setting.flag),
+        }
+    }
+
+    /// Something wrong with it, as in `--http is "8080", must be an address`.
+    fn wrong(&self, line: usize, what: &str) -> Finding {
+        let message = format!("{} {what}", self.name());
+        match &self.source {
+            Source::File { file, .. } => Finding { file: file.clone(), line, rule: None, message },
+            _ => not_of_a_file(message),
+        }
+    }
+}
+
+/// A finding that begins as everything does that the program says of itself.
+fn not_of_a_file(message: String) -> Finding {
+    Finding { file: "tollgate".to_owned(), line: 0, rule: None, message }
+}
+
+/// The texts of a value that stands in one: with commas between, where there may be several.
+fn split(setting: &Setting, text: &str) -> Vec<Item> {
+    let item = |text: &str| Item { text: text.to_owned(), line: 0 };
+    match setting.read {
+        Read::One(_) => vec![item(text)],
+        Read::Many(..) => text.split(',').map(str::trim).map(item).collect(),
+    }
+}
+
+impl Configured {
+    /// Reads everything there is.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub(crate) fn read(
+        file: Option<&Path>,
+        variables: &[(OsString, OsString)],
+        flags: &[Given],
+    ) -> Result<Configured, Vec<Finding>> {
+        let file = file.map(ConfigFile::read).unwrap_or_default();
+        let mut wrong = file.wrong;
+        let mut configured = Configured::default();
+        configured.warnings = file.warnings;
+        configured.warnings.extend(probably_meant(variables));
+        for setting in SETTINGS {
+            let of = |all: &[Given]| {
+                all.iter().find(|given| given.setting.name == setting.name).cloned()
+            };
+            let by_variable = by_variable(setting, variables, &mut wrong);
+            let layers = [Given::by_default(setting), of(&file.given), by_variable, of(flags)];
+            for given in layers.into_iter().flatten() {
+                configured.put(given, &mut wrong);
+            }
+        }
+        if file.holds_policy {
+            configured.warnings.extend(configured.other_policy());
+        }
+        configured.check(&mut wrong);
+        if wrong.is_empty() { Ok(configured) } else { Err(wrong) }
+    }
+
+    /// What is wrong with the values that a file gives.
+    pub(super) fn wrong_in(given: Vec<Given>) -> Vec<Finding> {
+        let (mut configured, mut wrong) = (Configured::default(), Vec::new());
+        given.into_iter().for_each(|given| configured.put(given, &mut wrong));
+        configured.check_pairs(&mut wrong);
+        wrong
+    }
+
+    /// What is in force of a setting.
+    pub(super) fn find(&self, name: &str) -> Option<&Given> {
+        self.in_force.iter().find(|given| given.setting.name == name)
+    }
+
+    /// That rules in the file are not in force, if they are not.
+    fn other_policy(&self) -> Option<String> {
+        let other =
+            self.find("policy").filter(|given| !matches!(given.source, Source::File { .. }))?;
+        let name = other.name();
+        Some(format!("the rules in the configuration file are not in force, {name} names others"))
+    }
+
+    /// Takes a value instead of what there is.
+    fn put(&mut self, given: Given, wrong: &mut Vec<Finding>) {
+        let setting = given.setting;
+        let put = match setting.read {
+            Read::One(put) => put,
+            Read::Many(clear, put) => {
+                clear(&mut self.config);
+                put
+            }
+        };
+        for item in &given.items {
+            let done = not_there_yet(setting, &item.text)
+                .or_else(|| one_of(setting.shape, &item.text))
+                .map_or_else(|| put(&mut self.config, &item.text), Err);
+            if let Err(right) = done {
+                let what = format!("is {:?}, {right}", setting.shown(&item.text));
+                wrong.push(given.wrong(item.line, &what));
+            }
+        }
+        self.in_force.retain(|other| other.setting.name != setting.name);
+        self.in_force.push(given);
+    }
+
+    /// What no setting can tell by itself.
+    fn check(&self, wrong: &mut Vec<Finding>) {
+        let listens = [self.config.http, self.config.grpc, self.config.resp];
+        if wrong.is_empty() && listens.iter().all(Option::is_none) {
+            let message = "nothing to listen on: http, grpc and resp are off, give one an address";
+            wrong.push(not_of_a_file(message.to_owned()));
+        }
+        self.check_pairs(wrong);
+    }
+
+    /// Settings that mean nothing without another.
+    fn check_pairs(&self, wrong: &mut Vec<Finding>) {
+        for (name, other) in
+            [("tls.cert", "tls.key"), ("tls.key", "tls.cert"), ("tls.client_ca", "tls.cert")]
+        {
+            if let (Some(given), None) = (self.find(name), self.find(other)) {
+                let line = given.items.first().map_or(0, |item| item.line);
+                let flag = other.replace(['.', '_'], "-");
+                let what = format!("is given without {other} (--{flag}), give both");
+                wrong.push(given.wrong(line, &what));
+            }
+        }
+        if let (Some(given), Store::Redis(_)) = (self.find("snapshot"), &self.config.store) {
+            let line = given.items.first().map_or(0, |item| item.line);
+            let what = "is of state in memory, and the store is a Redis: leave one out";
+            wrong.push(given.wrong(line, what));
+        }
+    }
+}
+
+fn not_there_yet(setting: &Setting, text: &str) -> Option<String> {
+    let is_wanted = NOT_YET.contains(&setting.name) && Some(text) != setting.default;
+    is_wanted.then(|| "which is not there yet, leave it out".to_owned())
+}
+
+/// What would be right, where the text is not one of the words that are.
+fn one_of(shape: Shape, text: &str) -> Option<String> {
+    let Shape::Word(words) = shape else { return None };
+    if words.contains(&text) {
+        return None;
+    }
+    let meant = closest(text, words).map(|meant| format!(", did you mean {meant:?}?"));
+    Some(format!("must be one of {}{}", words.join(", "), meant.unwrap_or_default()))
+}
+
+/// What the environment says of a setting. An empty variable says nothing, as a compose file may
+/// pass one on that nobody has set.
+fn by_variable(
+    setting: &'static Setting,
+    variables: &[(OsString, OsString)],
+    wrong: &mut Vec<Finding>,
+) -> Option<Given> {
+    let name = setting.variable();
+    let find = |name: &str| {
+        let value = variables.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        value.filter(|value| !value.is_empty())
+    };
+    let given = |name: &str, text: &str| Given {
+        setting,
+        items: split(setting, text),
+        source: Source::Variable(name.to_owned()),
+    };
+    match find(&name).map(|value| value.to_str()) {
+        Some(Some(text)) => Some(given(&name, text)),
+        Some(None) => {
+            wrong.push(not_of_a_file(format!("{name} is not UTF-8, write it in that encoding")));
+            None
+        }
+        None if setting.name == "log.level" => {
+            // Other programs read it too, and more can stand in it: what is not ours is left.
+            let text = find("RUST_LOG")?.to_str()?;
+            super::readers::log_level(text).is_ok().then(|| given("RUST_LOG", text))
+        }
+        None => None,
+    }
+}
+
+/// Variables that nobody reads and that look as if somebody should. Others with our prefix are
+/// none of our business: Kubernetes makes some for every service.
+fn probably_meant(variables: &[(OsString, OsString)]) -> Vec<String> {
+    let known: Vec<String> =
+        SETTINGS.iter().map(Setting::variable).chain(["TOLLGATE_CONFIG".to_owned()]).collect();
+    let names: Vec<&str> = known.iter().filter_map(|name| name.strip_prefix("TOLLGATE_")).collect();
+    let theirs = variables.iter().filter_map(|(name, _)| name.to_str()?.strip_prefix("TOLLGATE_"));
+    let strange = theirs.filter(|name| {
+        !names.contains(name) && !name.starts_with("SERVICE_") && !name.starts_with("PORT")
+    });
+    let warn = |name: &str| {
+        let meant = closest(name, &names)?;
+        Some(printable(&format!("TOLLGATE_{name} is no setting, did you mean TOLLGATE_{meant}?")))
+    };
+    strange.filter_map(warn).collect()
+}

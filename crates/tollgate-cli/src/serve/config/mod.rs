@@ -1,0 +1,80 @@
+//! What the server is told: by a file, by the environment, by flags. A later one of these wins.
+
+mod file;
+mod layers;
+mod print;
+mod readers;
+mod schema;
+mod setting;
+mod settings;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use http::HeaderName;
+use tollgate::{Dialect, Verbosity};
+use tollgate_server::ProxyHeaders;
+use tracing_subscriber::filter::Targets;
+
+pub(crate) use file::read_both;
+pub(super) use layers::{Configured, Given};
+pub(super) use print::{as_json, as_toml};
+pub(crate) use schema::schema;
+pub(super) use settings::SETTINGS;
+
+/// Everything that can be chosen, as chosen.
+#[derive(Default)]
+pub(super) struct Config {
+    pub(super) policy: Option<PathBuf>,
+    pub(super) http: Option<SocketAddr>,
+    pub(super) grpc: Option<SocketAddr>,
+    pub(super) resp: Option<SocketAddr>,
+    pub(super) resp_password: Option<String>,
+    pub(super) resp_threads: Option<usize>,
+    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin_tokens: Option<PathBuf>,
+    pub(super) store: Store,
+    pub(super) nodes: u64,
+    pub(super) namespace: String,
+    pub(super) snapshot: Option<PathBuf>,
+    pub(super) max_keys: usize,
+    pub(super) headers: Dialect,
+    pub(super) tell: Verbosity,
+    pub(super) proxy_headers: ProxyHeaders,
+    pub(super) trusted_proxies: Vec<String>,
+    pub(super) attributes: Vec<(String, HeaderName)>,
+    pub(super) tls_cert: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) tls_client_ca: Option<PathBuf>,
+    pub(super) max_connections: usize,
+    pub(super) max_resp_connections: usize,
+    pub(super) log: Log,
+}
+
+/// Where state is kept.
+#[derive(Default)]
+pub(super) enum Store {
+    #[default]
+    Memory,
+    /// At this URL, which may hold a password.
+    Redis(String),
+}
+
+/// What is logged, and how.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) format: LogFormat,
+    pub(super) level: Targets,
+    /// Whether clients are named.
+    pub(super) keys: bool,
+}
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LogFormat {
+    /// For the eye.
+    #[default]
+    Text,
+    /// For programs, an object in a line.
+    Json,
+}

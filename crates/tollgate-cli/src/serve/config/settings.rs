@@ -1,0 +1,273 @@
+//! Every setting of the server, once. Flags, variables, the file, the schema, `--print-config` and
+//! the table in docs/server.md all come from this list: another setting is a row here and a field
+//! of `Config`.
+
+use tollgate_server::ProxyHeaders;
+
+use super::LogFormat;
+use super::readers::{flag, header_attribute, listen, log_level, network, path, store, threads, whole};
+use super::setting::{Setting, Shape};
+
+/// Names of settings whose part of the server is being built: refused unless they say `off` or
+/// nothing.
+pub(super) const NOT_YET: &[&str] =
+    &["grpc", "admin", "admin_tokens"];
+
+const DIALECTS: &[&str] = &["draft-11", "draft-07", "draft-06", "x-epoch", "x-delta", "off"];
+const VERBOSITIES: &[&str] = &["full", "minimal", "none"];
+const FAMILIES: &[&str] = &["x-forwarded", "x-original"];
+const FORMATS: &[&str] = &["text", "json"];
+
+/// In the order in which they are shown.
+pub(crate) static SETTINGS: &[Setting] = &[
+    Setting::new(
+        ("policy", "policy", "FILE"),
+        Shape::Path,
+        "What to enforce; read again whenever it changes, refused as a whole where it is wrong",
+        |config, text| path(text).map(|file| config.policy = Some(file)),
+    )
+    .otherwise("the rules of the configuration file; without any, a built-in policy"),
+    Setting::new(
+        ("http", "http", "ADDRESS"),
+        Shape::Text,
+        "Where to listen for HTTP, or off",
+        |config, text| listen(text).map(|at| config.http = at),
+    )
+    .default("127.0.0.1:8080"),
+    Setting::new(
+        ("grpc", "grpc", "ADDRESS"),
+        Shape::Text,
+        "Where to listen for Envoy's rate limit service, or off",
+        |config, text| listen(text).map(|at| config.grpc = at),
+    )
+    .default("off"),
+    Setting::new(
+        ("resp", "resp", "ADDRESS"),
+        Shape::Text,
+        "Where to listen for the Redis protocol, or off",
+        |config, text| listen(text).map(|at| config.resp = at),
+    )
+    .default("127.0.0.1:6380"),
+    Setting::new(
+        ("resp_password", "resp-password", "PASSWORD"),
+        Shape::Secret,
+        "What clients of the Redis protocol must say first; better not on a command line",
+        |config, text| {
+            config.resp_password = Some(text.to_owned());
+            Ok(())
+        },
+    ),
+    Setting::new(
+        ("resp_threads", "resp-threads", "THREADS"),
+        Shape::Whole,
+        "How many threads of their own answer the Redis protocol; 0 for none",
+        |config, text| threads(text).map(|threads| config.resp_threads = Some(threads)),
+    )
+    .otherwise("half the cores"),
+    Setting::new(
+        ("admin", "admin", "ADDRESS"),
+        Shape::Text,
+        "Where to listen for operators, or off",
+        |config, text| listen(text).map(|at| config.admin = at),
+    )
+    .default("off"),
+    Setting::new(
+        ("admin_tokens", "admin-tokens", "FILE"),
+        Shape::Path,
+        "The tokens that operators show, one in a line with its role",
+        |config, text| path(text).map(|file| config.admin_tokens = Some(file)),
+    ),
+    Setting::new(
+        ("store", "store", "STORE"),
+        Shape::Url,
+        "Where state is kept: memory, or the URL of a Redis or Valkey that several servers share",
+        |config, text| store(text).map(|store| config.store = store),
+    )
+    .default("memory"),
+    Setting::new(
+        ("nodes", "nodes", "SERVERS"),
+        Shape::Whole,
+        "How many servers share a Redis: while it is away, each goes on with its part",
+        |config, text| whole(text).map(|nodes| config.nodes = nodes.try_into().unwrap_or(u64::MAX)),
+    )
+    .default("1"),
+    Setting::new(
+        ("namespace", "namespace", "NAME"),
+        Shape::Text,
+        "Keeps state in Redis apart from that of other names",
+        |config, text| {
+            config.namespace = text.to_owned();
+            Ok(())
+        },
+    ),
+    Setting::new(
+        ("snapshot", "snapshot", "FILE"),
+        Shape::Path,
+        "Where state in memory is written at the end and read at the start",
+        |config, text| path(text).map(|file| config.snapshot = Some(file)),
+    ),
+    Setting::new(
+        ("max_keys", "max-keys", "KEYS"),
+        Shape::Whole,
+        "How many keys to remember at most, in memory",
+        |config, text| whole(text).map(|keys| config.max_keys = keys),
+    )
+    .default("1000000"),
+    Setting::new(
+        ("headers", "headers", "DIALECT"),
+        Shape::Word(DIALECTS),
+        "The RateLimit fields of answers",
+        |config, text| {
+            text.parse().map(|dialect| config.headers = dialect).map_err(|wrong| format!("{wrong}"))
+        },
+    )
+    .default("draft-11"),
+    Setting::new(
+        ("tell", "tell", "HOW_MUCH"),
+        Shape::Word(VERBOSITIES),
+        "How much clients are told; minimal is only when to try again",
+        |config, text| {
+            text.parse().map(|tell| config.tell = tell).map_err(|wrong| format!("{wrong}"))
+        },
+    )
+    .default("full"),
+    Setting::new(
+        ("proxy_headers", "proxy-headers", "FAMILY"),
+        Shape::Word(FAMILIES),
+        "Which headers of a proxy say what its client asks for",
+        |config, text| {
+            config.proxy_headers = match text {
+                "x-original" => ProxyHeaders::XOriginal,
+                _ => ProxyHeaders::XForwarded,
+            };
+            Ok(())
+        },
+    )
+    .default("x-forwarded"),
+    Setting::new(
+        ("trusted_proxies", "trusted-proxy", "NETWORK"),
+        Shape::Texts,
+        "Networks whose X-Forwarded-For is believed",
+        |config, text| network(text).map(|network| config.trusted_proxies.push(network)),
+    )
+    .default("127.0.0.0/8,::1/128")
+    .many(|config| config.trusted_proxies.clear()),
+    Setting::new(
+        ("attributes", "attribute", "NAME=HEADER"),
+        Shape::Pairs,
+        "Headers that a proxy hands on, as attributes",
+        |config, text| header_attribute(text).map(|pair| config.attributes.push(pair)),
+    )
+    .many(|config| config.attributes.clear()),
+    Setting::new(
+        ("tls.cert", "tls-cert", "FILE"),
+        Shape::Path,
+        "The certificate chain, PEM; read again when it changes",
+        |config, text| path(text).map(|file| config.tls_cert = Some(file)),
+    ),
+    Setting::new(
+        ("tls.key", "tls-key", "FILE"),
+        Shape::Path,
+        "The private key of the certificate, PEM",
+        |config, text| path(text).map(|file| config.tls_key = Some(file)),
+    ),
+    Setting::new(
+        ("tls.client_ca", "tls-client-ca", "FILE"),
+        Shape::Path,
+        "Who signs the certificates that clients must show, PEM",
+        |config, text| path(text).map(|file| config.tls_client_ca = Some(file)),
+    )
+    .otherwise("clients need none"),
+    Setting::new(
+        ("bounds.connections", "max-connections", "CONNECTIONS"),
+        Shape::Whole,
+        "Connections of HTTP that are open at once; one more is turned away",
+        |config, text| whole(text).map(|connections| config.max_connections = connections),
+    )
+    .default("10000"),
+    Setting::new(
+        ("bounds.resp_connections", "max-resp-connections", "CONNECTIONS"),
+        Shape::Whole,
+        "The same of the Redis protocol",
+        |config, text| whole(text).map(|connections| config.max_resp_connections = connections),
+    )
+    .default("4096"),
+    Setting::new(
+        ("log.format", "log-format", "FORMAT"),
+        Shape::Word(FORMATS),
+        "How the log on stderr is written",
+        |config, text| {
+            config.log.format = if text == "json" { LogFormat::Json } else { LogFormat::Text };
+            Ok(())
+        },
+    )
+    .default("text"),
+    Setting::new(
+        ("log.level", "log-level", "LEVEL"),
+        Shape::Text,
+        "How much is logged: error, warn, info, debug, trace or off, also by part as in info,tollgate_redis=debug",
+        |config, text| log_level(text).map(|level| config.log.level = level),
+    )
+    .default("info"),
+    Setting::new(
+        ("log.keys", "log-keys", "BOOL"),
+        Shape::Flag,
+        "Whether the log may name clients: their keys and addresses",
+        |config, text| flag(text).map(|keys| config.log.keys = keys),
+    )
+    .default("false"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of docs/server.md.
+    fn table() -> String {
+        let row = |setting: &Setting| {
+            let default = match setting.default {
+                Some(default) => format!("`{default}`"),
+                None => setting.otherwise.to_owned(),
+            };
+            let words = match setting.shape {
+                Shape::Word(words) => format!(": `{}`", words.join("`, `")),
+                _ => String::new(),
+            };
+            let Setting { name, flag, value, about, .. } = setting;
+            let variable = setting.variable();
+            format!(
+                "| `{name}` | `--{flag} {value}` | `{variable}` | {about}{words} | {default} |\n"
+            )
+        };
+        let head = "| in `[server]` | flag | variable | means | default |\n|---|---|---|---|---|\n";
+        SETTINGS.iter().fold(head.to_owned(), |table, setting| table + &row(setting))
+    }
+
+    #[test]
+    fn the_page_lists_every_setting() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+        let text = std::fs::read_to_string(page).unwrap();
+        let (before, rest) = text.split_once("<!-- settings -->\n\n").unwrap();
+        let (listed, after) = rest.split_once("\n\n").unwrap();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            let text = format!("{before}<!-- settings -->\n\n{}\n{after}", table());
+            std::fs::write(page, text).unwrap();
+        } else {
+            assert_eq!(format!("{listed}\n"), table(), "run the tests with UPDATE_DOCS=1");
+        }
+    }
+
+    #[test]
+    fn no_two_settings_share_a_name() {
+        for (number, setting) in SETTINGS.iter().enumerate() {
+            for other in &SETTINGS[..number] {
+                assert_ne!(setting.name, other.name);
+                assert_ne!(setting.flag, other.flag);
+                assert_ne!(setting.variable(), other.variable());
+            }
+        }
+        for name in NOT_YET {
+            assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Where the server's settings come from, and what is said of wrong ones.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use support::{Folder, Said};
+
+const RULE: &str = "[[rule]]\nname = \"own\"\nkey = [\"user\"]\nlimit = \"5/h\"\n";
+
+fn print_config(folder: &Folder, variables: &[(&str, &str)], arguments: &[&str]) -> Said {
+    let arguments: Vec<&str> =
+        ["serve", "--print-config"].into_iter().chain(arguments.iter().copied()).collect();
+    folder.tollgate_with(variables, &arguments)
+}
+
+/// The settings of `--print-config --json`: their values and where each is from.
+fn settings(said: &Said) -> BTreeMap<String, (Value, Value)> {
+    let json = said.json();
+    let all = json["settings"].as_array().unwrap_or_else(|| panic!("{}", said.err)).iter();
+    let entry = |setting: &Value| {
+        let name = setting["name"].as_str().unwrap().to_owned();
+        (name, (setting["value"].clone(), setting["from"].clone()))
+    };
+    all.map(entry).collect()
+}
+
+#[test]
+fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+    let folder = Folder::with(&[("t.toml", "[server]\nhttp = \"127.0.0.1:1\"\nmax_keys = 10\n")]);
+    let http = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let arguments: Vec<_> = ["--json"].into_iter().chain(arguments.iter().copied()).collect();
+        let (value, from) = settings(&print_config(&folder, variables, &arguments))["http"].clone();
+        (value.as_str().unwrap().to_owned(), from.as_str().unwrap().to_owned())
+    };
+    let pair = |value: &str, from: &str| (value.to_owned(), from.to_owned());
+    let variable = [("TOLLGATE_HTTP", "127.0.0.1:2")];
+    let flag = ["--config", "t.toml", "--http", "127.0.0.1:3"];
+    assert_eq!(http(&[], &[]), pair("127.0.0.1:8080", "default"));
+    assert_eq!(http(&[], &flag[..2]), pair("127.0.0.1:1", "t.toml:2"));
+    assert_eq!(http(&variable, &flag[..2]), pair("127.0.0.1:2", "TOLLGATE_HTTP"));
+    assert_eq!(http(&variable, &flag), pair("127.0.0.1:3", "--http"));
+    let by_name = [("TOLLGATE_CONFIG", "t.toml"), ("TOLLGATE_HTTP", "")];
+    assert_eq!(http(&by_name, &[]), pair("127.0.0.1:1", "t.toml:2"), "an empty variable is none");
+}
+
+#[test]
+fn what_is_printed_can_be_used_as_a_file() {
+    let server = "[server]\nhttp = \"127.0.0.1:1\"\ntrusted_proxies = [\"10.0.0.0/8\"]\n\
+        attributes = { user = \"x-user\", \"a b\" = \"x-ab\" }\nlog = { format = \"json\", keys = true }\n";
+    let folder = Folder::with(&[("t.toml", &format!("{server}{RULE}"))]);
+    let first = print_config(&folder, &[("TOLLGATE_MAX_KEYS", "77")], &["--config", "t.toml"]);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    for text in [
+        "# TOLLGATE_MAX_KEYS\n",
+        "# default\n",
+        "# t.toml:3\n",
+        "attributes = { \"a b\" = \"x-ab\", user = \"x-user\" }",
+        "policy = \"t.toml\"",
+        "# tls.cert is not set",
+    ] {
+        assert!(first.out.contains(text), "{text} in\n{}", first.out);
+    }
+    folder.write("again.toml", &first.out);
+    let values = |said: &Said| -> BTreeMap<String, Value> {
+        settings(said).into_iter().map(|(name, (value, _))| (name, value)).collect()
+    };
+    let before = ["--config", "t.toml", "--max-keys", "77", "--json"];
+    let before = values(&print_config(&folder, &[], &before));
+    let after = values(&print_config(&folder, &[], &["--config", "again.toml", "--json"]));
+    assert_eq!(before, after);
+    assert_eq!(after["policy"], "t.toml");
+    assert_eq!(after["log.keys"], true);
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_place() {
+    let file = "[server]\nhtpp = \"off\"\nhttp = 8080\nheaders = \"drat-11\"\n\
+        trusted_proxies = [\"10.0.0.0/8\",\n  \"everyone\", 7]\nattributes = { user = \"x y\" }\n\
+        max_keys = 0\nlog = \"json\"\ntls.crt = \"c.pem\"\n[[rule]]\nnaem = \"own\"\n";
+    let folder = Folder::with(&[("t.toml", file)]);
+    let variables = [("TOLLGATE_TELL", "everything"), ("TOLLGATE_LOG_LEVEL", "loud")];
+    let arguments = ["--config", "t.toml", "--http", "80", "--attribute", "user"];
+    let said = print_config(&folder, &variables, &arguments);
+    assert_eq!(said.code, Some(2));
+    for line in [
+        "t.toml:2: server: unknown key `htpp`, did you mean `http`?",
+        "t.toml:3: server.http must be a text in quotes, not a whole number",
+        "t.toml:4: server.headers is \"drat-11\", must be one of draft-11, draft-07, draft-06, x-epoch, x-delta, off, did you mean \"draft-11\"?",
+        "t.toml:6: server.trusted_proxies is \"everyone\", must be a network or an address, such as 10.0.0.0/8, ::1/128 or 192.0.2.7",
+        "t.toml:6: server.trusted_proxies must be a list of texts such as [\"10.0.0.0/8\"], not a whole number",
+        "t.toml:7: server.attributes is \"user=x y\", must be an attribute and a header, such as user=x-user-id",
+        "t.toml:8: server.max_keys is \"0\", must be a whole number from 1 to",
+        "t.toml:9: server.log must be a table, written as [server.log], not a text",
+        "t.toml:10: server.tls: unknown key `crt`, did you mean `cert`?",
+        "t.toml:12: rule 1: unknown key `naem`, did you mean `name`?",
+        "tollgate: TOLLGATE_TELL is \"everything\", must be one of full, minimal, none",
+        "tollgate: TOLLGATE_LOG_LEVEL is \"loud\", must be error, warn, info, debug, trace or off",
+        "tollgate: --http is \"80\", must be an address and a port",
+        "tollgate: --attribute is \"user\", must be an attribute and a header",
+    ] {
+        assert!(said.err.contains(line), "{line}\nin\n{}", said.err);
+    }
+    assert_eq!(said.err.lines().count(), 15, "{}", said.err);
+}
+
+#[test]
+fn a_file_that_is_none_is_refused() {
+    let folder = Folder::with(&[("broken.toml", "[server\n"), ("t.toml", "server = 5\n")]);
+    for (file, says) in [
+        ("none.toml", "none.toml: there is no such file"),
+        (".", ".: is a directory"),
+        ("broken.toml", "broken.toml:1: not TOML"),
+        ("t.toml", "t.toml:1: `server` must be a table, written as [server], is an integer"),
+    ] {
+        let said = print_config(&folder, &[], &["--config", file]);
+        assert_eq!(said.code, Some(2), "{file}");
+        assert!(said.err.contains(says), "{file}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let url = "redis://gate:s3cret@127.0.0.1:1/0";
+    let folder =
+        Folder::with(&[("t.toml", &format!("[server]\nstore = \"{url}\"\nhttp = \"x\"\n"))]);
+    for arguments in [
+        vec!["--config", "t.toml"],
+        vec!["--store", url],
+        vec!["--store", url, "--json"],
+        vec!["--store", "redis//gate:s3cret@h"],
+        vec!["--store", "s3cret"],
+    ] {
+        let said = print_config(&folder, &[], &arguments);
+        assert!(!said.out.contains("s3cret") && !said.err.contains("s3cret"), "{arguments:?}");
+        assert!(
+            said.out.contains("***") || said.err.contains("***"),
+            "{arguments:?}: {}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn paths_in_a_file_are_seen_from_its_folder() {
+    let folder = Folder::with(&[]);
+    std::fs::create_dir(folder.path().join("etc")).unwrap();
+    folder.write("etc/t.toml", "[server]\npolicy = \"own.toml\"\n");
+    folder.write("etc/own.toml", RULE);
+    let said = print_config(&folder, &[], &["--config", "etc/t.toml", "--json"]);
+    assert_eq!(settings(&said)["policy"].0, "etc/own.toml");
+}
+
+#[test]
+fn rules_in_the_file_are_the_policy_unless_another_is_named() {
+    let folder = Folder::with(&[
+        ("inline.toml", RULE),
+        ("other.toml", RULE),
+        ("both.toml", &format!("[server]\npolicy = \"other.toml\"\n{RULE}")),
+    ]);
+    let said = print_config(&folder, &[], &["--config", "inline.toml"]);
+    assert!(said.out.contains("policy = \"inline.toml\""), "{}{}", said.out, said.err);
+    let flags = ["--config", "inline.toml", "--policy", "other.toml"];
+    let said = print_config(&folder, &[], &flags);
+    assert!(said.out.contains("policy = \"other.toml\""), "{}", said.out);
+    assert!(said.err.contains("are not in force, --policy names others"), "{}", said.err);
+    let said = print_config(&folder, &[], &["--config", "both.toml"]);
+    assert!(said.err.contains("both.toml:2: server.policy names another file"), "{}", said.err);
+    assert!(said.err.contains("from line 3"), "{}", said.err);
+}
+
+#[test]
+fn validate_checks_the_settings_with_the_policy() {
+    let folder = Folder::with(&[
+        ("good.toml", &format!("[server]\nhttp = \"off\"\n{RULE}")),
+        ("bad.toml", &format!("{RULE}[server]\nhttp = \"8080\"\nheadrs = \"off\"\n")),
+    ]);
+    let said = folder.tollgate(&["validate", "--strict", "good.toml"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = folder.tollgate(&["validate", "bad.toml"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("bad.toml:6: server.http is \"8080\", must be an address"));
+    assert!(said.err.contains("bad.toml:7: server: unknown key `headrs`, did you mean `headers`?"));
+}
+
+#[test]
+fn a_variable_that_nobody_reads_is_told_only_where_it_looks_misspelt() {
+    let strange = [
+        ("TOLLGATE_HTPP", "off"),
+        ("TOLLGATE_PORT", "tcp://10.0.0.1:8080"),
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TOLLGATE_WHATEVER_ELSE", "1"),
+    ];
+    let said = print_config(&Folder::new(), &strange, &[]);
+    assert_eq!(said.code, Some(0));
+    assert_eq!(said.err, "warning: TOLLGATE_HTPP is no setting, did you mean TOLLGATE_HTTP?\n");
+}
+
+#[test]
+fn the_common_variable_for_levels_is_heard_where_it_can_be() {
+    for (value, level, from) in
+        [("debug", "debug", "RUST_LOG"), ("other[span]=x", "info", "default")]
+    {
+        let said = print_config(&Folder::new(), &[("RUST_LOG", value)], &["--json"]);
+        assert_eq!(settings(&said)["log.level"], (level.into(), from.into()));
+    }
+    let both = [("RUST_LOG", "debug"), ("TOLLGATE_LOG_LEVEL", "warn")];
+    let said = print_config(&Folder::new(), &both, &["--json"]);
+    assert_eq!(settings(&said)["log.level"].0, "warn");
+}
