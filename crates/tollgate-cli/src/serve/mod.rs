@@ -4,6 +4,7 @@ mod banner;
 mod config;
 mod flags;
 mod log;
+mod notify;
 mod signals;
 mod snapshot;
 
@@ -19,6 +20,7 @@ use crate::paint::Paint;
 use crate::{Failure, policy_file};
 use banner::Banner;
 use config::{Config, Configured, Given, Store};
+use notify::Notify;
 use signals::Signals;
 
 pub(crate) use config::{read_both, schema};
@@ -123,6 +125,7 @@ async fn serve(
     let policy = backend.policy();
     // Before anything is announced: who reads it may send a signal at once.
     let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
+    let notify = Notify::from_environment().map_err(cannot("notify the service manager"))?;
     let server =
         server(config, backend.clone())?.bind().await.map_err(|error| Failure::Start(chain(&error)))?;
     let counts = server.reload_counts();
@@ -139,9 +142,11 @@ async fn serve(
         file: config.policy.as_deref(),
     };
     banner.write(out, paint)?;
+    let _alive = notify.ready();
     let stopped = server.run(async {
         signals.next().await;
         tracing::info!("stopping, once more to stop at once");
+        notify.stopping();
         signals.exit_at_next();
     });
     match stopped.await {

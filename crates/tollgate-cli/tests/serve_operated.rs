@@ -1,0 +1,142 @@
+//! The server under a service manager: what it logs, and what it notifies.
+#![cfg(unix)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::Folder;
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Served(Child);
+
+impl Served {
+    /// Starts it and waits until it has said that it listens.
+    fn start(folder: &Folder, variables: &[(&str, &str)], arguments: &[&str]) -> Served {
+        let listen = ["serve", "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"];
+        let mut child = support::command(folder.path(), &listen)
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built for this test");
+        let out = child.stdout.as_mut().expect("a pipe");
+        let mut lines = BufReader::new(out).lines().map(|line| line.expect("text"));
+        assert!(lines.any(|line| line.contains("/metrics")), "it says what to try");
+        Served(child)
+    }
+
+    /// Stops it and says what it has logged.
+    fn log(mut self) -> String {
+        let id = self.0.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.expect("kill can be run").success());
+        let mut log = String::new();
+        self.0.stderr.take().expect("a pipe").read_to_string(&mut log).expect("text");
+        assert_eq!(self.0.wait().expect("it ends").code(), Some(0), "{log}");
+        log
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_log_in_json_has_an_object_in_each_line() {
+    let folder = Folder::new();
+    let log = Served::start(&folder, &[("TOLLGATE_HTPP", "x")], &["--log-format", "json"]).log();
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let has = |level: &str, message: &str| {
+        lines.iter().any(|line| {
+            line["level"] == level
+                && line["message"].as_str().is_some_and(|it| it.contains(message))
+        })
+    };
+    assert!(has("WARN", "did you mean TOLLGATE_HTTP"), "{log}");
+    assert!(has("INFO", "stopped"), "{log}");
+    assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["target"].is_string()));
+}
+
+#[test]
+fn the_level_says_how_much_is_logged() {
+    let folder = Folder::new();
+    assert!(Served::start(&folder, &[], &[]).log().contains(" INFO stopped\n"));
+    assert_eq!(Served::start(&folder, &[], &["--log-level", "warn"]).log(), "");
+    assert_eq!(Served::start(&folder, &[("RUST_LOG", "error")], &[]).log(), "");
+    let by_part = ["--log-level", "off,tollgate_cli=info"];
+    assert!(Served::start(&folder, &[], &by_part).log().contains("stopped"));
+}
+
+/// A socket such as systemd's, and what comes in.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn heard(&self) -> String {
+        let mut bytes = [0; 64];
+        let length = self.0.recv(&mut bytes).expect("a notification in time");
+        String::from_utf8(bytes[..length].to_vec()).expect("text")
+    }
+}
+
+#[test]
+fn a_service_manager_hears_that_it_is_ready_lives_and_stops() {
+    let folder = Folder::new();
+    let name = folder.path().join("notify");
+    let manager = Manager(UnixDatagram::bind(&name).unwrap());
+    manager.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    let socket = [("NOTIFY_SOCKET", name.to_str().unwrap())];
+    let served = Served::start(&folder, &socket, &[]);
+    assert_eq!(manager.heard(), "READY=1");
+    served.log();
+    assert_eq!(manager.heard(), "STOPPING=1", "and nothing in between where no watchdog is");
+
+    let watched = [socket[0], ("WATCHDOG_USEC", "20000")];
+    let served = Served::start(&folder, &watched, &[]);
+    assert_eq!(manager.heard(), "READY=1");
+    assert_eq!(manager.heard(), "WATCHDOG=1");
+    assert_eq!(manager.heard(), "WATCHDOG=1");
+    served.log();
+    let rest: Vec<_> = std::iter::from_fn(|| {
+        manager.0.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 64];
+        manager.0.recv(&mut bytes).ok().map(|length| bytes[..length].to_vec())
+    })
+    .collect();
+    assert!(rest.contains(&b"STOPPING=1".to_vec()), "{rest:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_name_of_the_socket_may_be_an_abstract_one() {
+    use std::os::linux::net::SocketAddrExt;
+    let name = format!("tollgate-test-{}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let manager = Manager(UnixDatagram::bind_addr(&address).unwrap());
+    manager.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    let name = format!("@{name}");
+    let served = Served::start(&Folder::new(), &[("NOTIFY_SOCKET", &name)], &[]);
+    assert_eq!(manager.heard(), "READY=1");
+    drop(served);
+}
+
+#[test]
+fn a_socket_that_is_not_there_is_told() {
+    let said = Folder::new().tollgate_with(
+        &[("NOTIFY_SOCKET", "/nowhere/notify")],
+        &["serve", "--http", "127.0.0.1:0", "--resp", "off"],
+    );
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("cannot notify the service manager"), "{}", said.err);
+}
