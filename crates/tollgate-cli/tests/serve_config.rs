@@ -123,14 +123,15 @@ fn a_file_that_is_none_is_refused() {
 #[test]
 fn a_secret_is_never_shown() {
     let url = "redis://gate:s3cret@127.0.0.1:1/0";
-    let folder =
-        Folder::with(&[("t.toml", &format!("[server]\nstore = \"{url}\"\nhttp = \"x\"\n"))]);
+    let folder = Folder::with(&[("t.toml", &format!("[server]\nstore = \"{url}\"\n"))]);
     for arguments in [
         vec!["--config", "t.toml"],
         vec!["--store", url],
         vec!["--store", url, "--json"],
         vec!["--store", "redis//gate:s3cret@h"],
         vec!["--store", "s3cret"],
+        vec!["--resp-password", "s3cret"],
+        vec!["--resp-password", "s3cret", "--json"],
     ] {
         let said = print_config(&folder, &[], &arguments);
         assert!(!said.out.contains("s3cret") && !said.err.contains("s3cret"), "{arguments:?}");
@@ -208,4 +209,11 @@ fn the_common_variable_for_levels_is_heard_where_it_can_be() {
     let both = [("RUST_LOG", "debug"), ("TOLLGATE_LOG_LEVEL", "warn")];
     let said = print_config(&Folder::new(), &both, &["--json"]);
     assert_eq!(settings(&said)["log.level"].0, "warn");
+}
+
+#[test]
+fn nothing_is_served_with_what_is_not_there_yet() {
+    let said = Folder::new().tollgate(&["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("--grpc is not there yet"), "{}", said.err);
 }

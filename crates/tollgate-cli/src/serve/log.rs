@@ -3,7 +3,7 @@
 //! Whoever logs something that tells who a client is does so in a field of one of the names in
 //! [`NAMES_CLIENTS`]: those are left out unless the operator asks for them.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};

@@ -1,6 +1,7 @@
 //! `tollgate serve`: the policy as a service.
 
 mod banner;
+mod busy;
 mod config;
 mod flags;
 mod log;
@@ -43,10 +44,15 @@ impl Serve {
             for warning in &configured.warnings {
                 crate::tell(format_args!("warning: {warning}"));
             }
-            return Ok(match self.json {
+            match self.json {
                 true => writeln!(out, "{:#}", config::as_json(&configured))?,
                 false => write!(out, "{}", config::as_toml(&configured))?,
-            });
+            }
+            return Ok(());
+        }
+        let wrong = configured.not_there_yet();
+        if !wrong.is_empty() {
+            return Err(Failure::Files(policy_file::lines(&wrong)));
         }
         let config = configured.config;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -126,8 +132,8 @@ async fn serve(
     // Before anything is announced: who reads it may send a signal at once.
     let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
     let notify = Notify::from_environment().map_err(cannot("notify the service manager"))?;
-    let server =
-        server(config, backend.clone())?.bind().await.map_err(|error| Failure::Start(chain(&error)))?;
+    let bound = server(config, backend.clone())?.bind().await;
+    let server = bound.map_err(|error| Failure::Start(busy::explain(&error, config)))?;
     let counts = server.reload_counts();
     let follow = |path| follow(&backend, path, counts);
     let _watch = config.policy.as_deref().map(follow).transpose()?;
@@ -222,15 +228,4 @@ fn follow(backend: &Backend, path: &Path, counts: ReloadCounts) -> Result<Watch,
 
 fn cannot(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |error| Failure::Start(format!("cannot {what}: {error}"))
-}
-
-/// An error and what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -103,9 +103,8 @@ impl Configured {
     ) -> Result<Configured, Vec<Finding>> {
         let file = file.map(ConfigFile::read).unwrap_or_default();
         let mut wrong = file.wrong;
-        let mut configured = Configured::default();
-        configured.warnings = file.warnings;
-        configured.warnings.extend(probably_meant(variables));
+        let warnings = file.warnings.into_iter().chain(probably_meant(variables)).collect();
+        let mut configured = Configured { warnings, ..Configured::default() };
         for setting in SETTINGS {
             let of = |all: &[Given]| {
                 all.iter().find(|given| given.setting.name == setting.name).cloned()
@@ -129,6 +128,20 @@ impl Configured {
         given.into_iter().for_each(|given| configured.put(given, &mut wrong));
         configured.check_pairs(&mut wrong);
         wrong
+    }
+
+    /// What is wanted and not there yet.
+    pub(crate) fn not_there_yet(&self) -> Vec<Finding> {
+        let is_wanted = |given: &&Given| {
+            let is_default = given.source == Source::Default
+                || given.items.iter().all(|item| Some(item.text.as_str()) == given.setting.default);
+            NOT_YET.contains(&given.setting.name) && !is_default
+        };
+        let wrong = |given: &Given| {
+            let line = given.items.first().map_or(0, |item| item.line);
+            given.wrong(line, "is not there yet, leave it out")
+        };
+        self.in_force.iter().filter(is_wanted).map(wrong).collect()
     }
 
     /// What is in force of a setting.
@@ -155,8 +168,7 @@ impl Configured {
             }
         };
         for item in &given.items {
-            let done = not_there_yet(setting, &item.text)
-                .or_else(|| one_of(setting.shape, &item.text))
+            let done = one_of(setting.shape, &item.text)
                 .map_or_else(|| put(&mut self.config, &item.text), Err);
             if let Err(right) = done {
                 let what = format!("is {:?}, {right}", setting.shown(&item.text));
@@ -195,11 +207,6 @@ impl Configured {
             wrong.push(given.wrong(line, what));
         }
     }
-}
-
-fn not_there_yet(setting: &Setting, text: &str) -> Option<String> {
-    let is_wanted = NOT_YET.contains(&setting.name) && Some(text) != setting.default;
-    is_wanted.then(|| "which is not there yet, leave it out".to_owned())
 }
 
 /// What would be right, where the text is not one of the words that are.

@@ -8,7 +8,7 @@ use http::HeaderName;
 use tollgate_tower::ClientIp;
 use tracing_subscriber::filter::Targets;
 
-use super::Store;
+use super::{AdminAt, Store};
 
 /// An address, or nowhere.
 pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
@@ -18,6 +18,20 @@ pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
             "must be an address and a port, such as 127.0.0.1:8080 or [::]:8080, or off".into()
         }),
     }
+}
+
+pub(super) fn admin(text: &str) -> Result<AdminAt, String> {
+    match text {
+        "off" => Ok(AdminAt::Off),
+        "same" => Ok(AdminAt::Same),
+        _ => text.parse().map(AdminAt::At).map_err(|_| {
+            "must be same, off, or an address and a port, such as 127.0.0.1:8082".to_owned()
+        }),
+    }
+}
+
+pub(super) fn secret(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {

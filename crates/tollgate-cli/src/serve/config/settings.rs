@@ -5,13 +5,14 @@
 use tollgate_server::ProxyHeaders;
 
 use super::LogFormat;
-use super::readers::{flag, header_attribute, listen, log_level, network, path, store, threads, whole};
+use super::readers::{
+    admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, whole,
+};
 use super::setting::{Setting, Shape};
 
-/// Names of settings whose part of the server is being built: refused unless they say `off` or
-/// nothing.
+/// Names of settings whose part of the server is not there yet: nothing is served with them.
 pub(super) const NOT_YET: &[&str] =
-    &["grpc", "admin", "admin_tokens"];
+    &["grpc", "admin", "admin_tokens", "admin_token_read", "admin_token_write", "insecure_admin", "audit", "envoy_config"];
 
 const DIALECTS: &[&str] = &["draft-11", "draft-07", "draft-06", "x-epoch", "x-delta", "off"];
 const VERBOSITIES: &[&str] = &["full", "minimal", "none"];
@@ -52,10 +53,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
         ("resp_password", "resp-password", "PASSWORD"),
         Shape::Secret,
         "What clients of the Redis protocol must say first; better not on a command line",
-        |config, text| {
-            config.resp_password = Some(text.to_owned());
-            Ok(())
-        },
+        |config, text| secret(text).map(|password| config.resp_password = Some(password)),
     ),
     Setting::new(
         ("resp_threads", "resp-threads", "THREADS"),
@@ -67,15 +65,46 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting::new(
         ("admin", "admin", "ADDRESS"),
         Shape::Text,
-        "Where to listen for operators, or off",
-        |config, text| listen(text).map(|at| config.admin = at),
+        "Where operators are answered: same (as http), an address, or off",
+        |config, text| admin(text).map(|at| config.admin = at),
     )
     .default("off"),
     Setting::new(
         ("admin_tokens", "admin-tokens", "FILE"),
         Shape::Path,
-        "The tokens that operators show, one in a line with its role",
+        "Who may operate it: lines of a name, read or write, and a token",
         |config, text| path(text).map(|file| config.admin_tokens = Some(file)),
+    ),
+    Setting::new(
+        ("admin_token_read", "admin-token-read", "TOKEN"),
+        Shape::Secret,
+        "A token of somebody who may look; better not on a command line",
+        |config, text| secret(text).map(|token| config.admin_token_read = Some(token)),
+    ),
+    Setting::new(
+        ("admin_token_write", "admin-token-write", "TOKEN"),
+        Shape::Secret,
+        "A token of somebody who may change things; better not on a command line",
+        |config, text| secret(text).map(|token| config.admin_token_write = Some(token)),
+    ),
+    Setting::new(
+        ("insecure_admin", "insecure-admin", "BOOL"),
+        Shape::Flag,
+        "Whether everybody on this machine may operate it, without a token",
+        |config, text| flag(text).map(|insecure| config.insecure_admin = insecure),
+    )
+    .default("false"),
+    Setting::new(
+        ("audit", "audit", "FILE"),
+        Shape::Path,
+        "Where every change by an operator is appended",
+        |config, text| path(text).map(|file| config.audit = Some(file)),
+    ),
+    Setting::new(
+        ("envoy_config", "envoy-config", "DIR"),
+        Shape::Path,
+        "A folder of Envoy's ratelimit files, to be enforced instead of a policy",
+        |config, text| path(text).map(|folder| config.envoy_config = Some(folder)),
     ),
     Setting::new(
         ("store", "store", "STORE"),
