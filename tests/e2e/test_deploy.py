@@ -1,0 +1,140 @@
+"""The files of deploy/: what they say of Tollgate is understood by it."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import yaml
+
+from support import ROOT, Folder, program, recipe, tollgate_binary
+
+DEPLOY = ROOT / "deploy"
+SECRET = "s3cret"
+
+
+def documents(name):
+    return [document for document in yaml.safe_load_all((DEPLOY / name).read_text()) if document]
+
+
+def tollgate(arguments, variables=None):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TOLLGATE")}
+    command = [tollgate_binary(), *arguments]
+    return subprocess.run(
+        command, env={**env, **(variables or {})}, capture_output=True, text=True, timeout=20
+    )
+
+
+class Deployed(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.remove)
+
+    def in_force(self, arguments, variables):
+        """What --print-config says, of the files in the folder instead of /etc/tollgate."""
+        here = lambda text: text.replace("/etc/tollgate", self.folder.path)
+        said = tollgate([here(it) for it in arguments] + ["--print-config"], variables)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertEqual(said.stderr, "", "no warnings")
+        self.assertNotIn(SECRET, said.stdout)
+        return said.stdout
+
+    def is_valid(self, name):
+        said = tollgate(["validate", "--strict", str(pathlib.Path(self.folder.path) / name)])
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+
+    def test_the_compose_file_starts_tollgate_with_settings_that_it_knows(self):
+        (compose,) = documents("docker/compose.yaml")
+        service = compose["services"]["tollgate"]
+        mounted = [it for it in service["volumes"] if it.endswith(":/etc/tollgate:ro")]
+        source = DEPLOY / "docker" / mounted[0].split(":")[0]
+        shutil.copytree(source, self.folder.path, dirs_exist_ok=True)
+        self.is_valid("tollgate.toml")
+        said = self.in_force(service["command"], service["environment"])
+        self.assertRegex(said, r'store = "redis://redis:6379/0" +# TOLLGATE_STORE')
+        self.assertRegex(said, r'grpc = "0.0.0.0:8081" ')
+        dockerfile = DEPLOY.parent / service["build"]["dockerfile"]
+        self.assertTrue(dockerfile.is_file())
+        envoy = compose["services"]["envoy"]["volumes"][0].split(":")[0]
+        self.assertTrue((DEPLOY / "docker" / envoy).resolve().is_file())
+
+    def test_the_image_is_told_settings_that_tollgate_knows(self):
+        text = (DEPLOY / "docker/Dockerfile").read_text()
+        variables = dict(re.findall(r"(TOLLGATE_\w+)=(\S+)", text))
+        self.assertEqual(len(variables), 3)
+        said = self.in_force(["serve"], variables)
+        for name, value in variables.items():
+            self.assertRegex(said, rf'"{re.escape(value)}" +# {name}\n')
+        self.assertIn("USER nonroot", text)
+
+    def test_the_manifests_start_tollgate_with_settings_that_it_knows(self):
+        by_kind = {it["kind"]: it for it in documents("kubernetes/tollgate.yaml")}
+        self.assertEqual(
+            set(by_kind),
+            {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"},
+        )
+        for name, text in by_kind["ConfigMap"]["data"].items():
+            self.folder.write(name, text)
+            self.is_valid(name)
+        pod = by_kind["Deployment"]["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        variables = {
+            it["name"]: it.get("value", f"redis://:{SECRET}@redis:6379/0") for it in container["env"]
+        }
+        said = self.in_force(container["args"], variables)
+        self.assertIn("redis://:***@redis:6379/0", said)
+        ports = {it["name"]: it["containerPort"] for it in container["ports"]}
+        for name, port in ports.items():
+            self.assertRegex(said, rf'{name} = "0.0.0.0:{port}" ')
+        served = {it["targetPort"] for it in by_kind["Service"]["spec"]["ports"]}
+        self.assertEqual(served, set(ports))
+        for probe in ["startupProbe", "livenessProbe", "readinessProbe"]:
+            self.assertIn(container[probe]["httpGet"]["path"], ["/healthz", "/readyz"])
+        labels = by_kind["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
+        for kind in ["Deployment", "PodDisruptionBudget"]:
+            chosen = by_kind[kind]["spec"]["selector"]["matchLabels"].items()
+            self.assertLessEqual(chosen, labels)
+        self.assertLessEqual(by_kind["Service"]["spec"]["selector"].items(), labels)
+        self.assertNotIn("subPath", str(container["volumeMounts"]), "it would never change")
+
+    def test_the_unit_is_one_that_systemd_knows_and_starts_tollgate_as_it_should_be(self):
+        unit = (DEPLOY / "systemd/tollgate.service").read_text()
+        shutil.copy(DEPLOY / "systemd/tollgate.toml", self.folder.path)
+        self.is_valid("tollgate.toml")
+        for line in re.findall(r"^ExecStart(?:Pre)?=\S+ (.*)$", unit, re.M):
+            if line.startswith("serve"):
+                self.in_force(line.split(), {})
+        if not program("systemd-analyze"):
+            self.skipTest("systemd-analyze is not installed")
+        local = unit.replace("/usr/local/bin/tollgate", tollgate_binary())
+        path = self.folder.write("tollgate.service", local)
+        verify = ["systemd-analyze", "verify", "--man=no", path]
+        said = subprocess.run(verify, capture_output=True, text=True, timeout=30)
+        ours = [line for line in said.stderr.splitlines() if "tollgate" in line]
+        self.assertEqual((said.returncode, ours), (0, []), said.stderr)
+        exposure = ["systemd-analyze", "security", "--offline=true", "--threshold=20", path]
+        said = subprocess.run(exposure, capture_output=True, text=True, timeout=30)
+        self.assertEqual(said.returncode, 0, said.stdout[-400:] + said.stderr)
+
+    def test_envoy_and_traefik_are_told_in_yaml(self):
+        (envoy,) = documents("envoy/envoy.yaml")
+        clusters = {it["name"] for it in envoy["static_resources"]["clusters"]}
+        self.assertEqual(clusters, {"tollgate", "service"})
+        binary = os.environ.get("ENVOY") or program("envoy")
+        if binary:
+            validate = [binary, "--mode", "validate", "-c", str(DEPLOY / "envoy/envoy.yaml")]
+            said = subprocess.run(validate, capture_output=True, text=True, timeout=60)
+            self.assertEqual(said.returncode, 0, said.stderr[-800:])
+        traefik = yaml.safe_load(recipe("traefik"))
+        address = traefik["http"]["middlewares"]["tollgate"]["forwardAuth"]["address"]
+        self.assertEqual(address, "http://127.0.0.1:8080/v1/authorize")
+
+    def test_the_policy_of_the_recipes_is_right(self):
+        self.folder.write("limits.toml", recipe("policy"))
+        self.is_valid("limits.toml")
+
+
+if __name__ == "__main__":
+    unittest.main()
