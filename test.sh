@@ -7,8 +7,9 @@ usage() {
     cat <<'HELP'
 Usage: ./test.sh [--long]
 
-Formatting, lints, tests, examples, loom models, quick fuzzing and documentation, in this order;
-stops at the first failure. Needs Rust 1.88 or later; installs redis-server with apt-get if it is missing.
+Formatting, lints, tests, examples, loom models, quick fuzzing, end-to-end tests and documentation, in this
+order; stops at the first failure. Needs Rust 1.88 or later; installs with apt-get what is missing of
+redis-server, nginx, haproxy, caddy and prometheus.
 
   --long   many more random cases and longer fuzzing: an hour instead of minutes
   --help   this text
@@ -100,6 +101,9 @@ RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
 
 step "fuzzing"
 fuzz/quick.sh
+
+step "end to end, with software that we did not write"
+tests/e2e/run.sh
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features

@@ -30,6 +30,8 @@ fn every_link_to_a_file_leads_somewhere() {
         ("docs/envoy.md", include_str!("../../../docs/envoy.md")),
         ("docs/server.md", include_str!("../../../docs/server.md")),
         ("docs/admin.md", include_str!("../../../docs/admin.md")),
+        ("docs/proxies.md", include_str!("../../../docs/proxies.md")),
+        ("deploy/README.md", include_str!("../../../deploy/README.md")),
         ("docs/hot-reload.md", include_str!("../../../docs/hot-reload.md")),
     ];
     for (page, text) in pages {

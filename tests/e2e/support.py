@@ -1,0 +1,209 @@
+"""What the end-to-end tests share: real programs on free ports of 127.0.0.1, always stopped."""
+
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Longer than anything takes on a busy machine.
+PATIENCE = 20
+
+
+def tollgate_binary():
+    """The program under test: as told, or the debug build."""
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return os.environ.get("TOLLGATE", str(target / "debug" / "tollgate"))
+
+
+def program(name):
+    """Where a program is, also where only root would look for it."""
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(what, is_so):
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        if time.monotonic() > until:
+            raise AssertionError("in vain: " + what() if callable(what) else what)
+        time.sleep(0.02)
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Running:
+    """A program that runs until it is stopped; what it says is kept in a file."""
+
+    def __init__(self, arguments, ports, folder, env=None):
+        self.log = pathlib.Path(folder) / (pathlib.Path(arguments[0]).name + ".log")
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [str(argument) for argument in arguments],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(env or {})},
+            )
+        try:
+            for port in ports:
+                wait_until(lambda: f"{arguments}: {self.said()}", lambda: self.is_up(port))
+        except BaseException:
+            self.kill()
+            raise
+
+    def is_up(self, port):
+        if self.process.poll() is not None:
+            raise AssertionError(f"it ended with {self.process.returncode}: {self.said()}")
+        return listens(port)
+
+    def said(self):
+        return self.log.read_text(errors="replace")
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return self.process.returncode
+
+    def kill(self):
+        return self.stop(signal.SIGKILL)
+
+
+class Upstream:
+    """A small service behind the proxy: says what it was asked, and how often."""
+
+    def __init__(self):
+        upstream = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                length = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(length)
+                upstream.asked += 1
+                status = 403 if self.path.startswith("/forbidden") else 200
+                said = json.dumps({"path": self.path, "body": body.decode()}).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(said)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(said)
+
+            do_GET = do_POST = do_HEAD = do_PUT = answer
+
+            def log_message(self, *_):
+                pass
+
+        self.asked = 0
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):
+                """Proxies close connections as they like."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read().decode()
+
+    def header(self, name):
+        return self.headers.get(name)
+
+    def __repr__(self):
+        return f"{self.status} {dict(self.headers)} {self.body!r}"
+
+
+def ask(port, path="/", method="GET", headers=None, body=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request(method, path, body=body, headers=headers or {})
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+class Tollgate:
+    """A server over a policy, on ports that stay the same when it is started again."""
+
+    def __init__(self, folder, policy, arguments=()):
+        self.folder, self.arguments = folder, list(arguments)
+        self.port = free_port()
+        (pathlib.Path(folder) / "limits.toml").write_text(policy)
+        self.start()
+
+    def start(self):
+        listen = ["--http", f"127.0.0.1:{self.port}", "--resp", "off", "--policy", "limits.toml"]
+        command = [tollgate_binary(), "serve", *listen, *self.arguments]
+        self.running = Running(command, [self.port], self.folder)
+
+    def kill(self):
+        self.running.kill()
+
+    def stop(self):
+        return self.running.stop()
+
+
+def recipe(name, page="docs/proxies.md"):
+    """A recipe as the page shows it: the block after <!-- recipe: name -->."""
+    text = (ROOT / page).read_text()
+    found = re.search(rf"<!-- recipe: {re.escape(name)} -->\n+```\w*\n(.*?)```", text, re.S)
+    if not found:
+        raise AssertionError(f"no recipe {name} in {page}")
+    return found.group(1)
+
+
+def replaced(text, replacements):
+    """The recipe on other addresses; each must be in it, or it is not the recipe that is run."""
+    for old, new in replacements.items():
+        if old not in text:
+            raise AssertionError(f"{old!r} is not in the recipe:\n{text}")
+        text = text.replace(old, new)
+    return text
+
+
+class Folder:
+    """A folder that goes when the test ends."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="tollgate-e2e-")
+
+    def write(self, name, text):
+        path = pathlib.Path(self.path) / name
+        path.write_text(text)
+        return str(path)
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,255 @@
+"""The recipes of docs/proxies.md, run: each proxy between a client, Tollgate and a service."""
+
+import json
+import os
+import time
+import unittest
+
+from support import (
+    Folder,
+    Running,
+    Tollgate,
+    Upstream,
+    ask,
+    free_port,
+    program,
+    recipe,
+    replaced,
+    wait_until,
+)
+
+# Four requests of each address pass, and nobody in the deny list.
+POLICY = """
+[[deny]]
+name = "nobody"
+match = { path = "/denied" }
+
+[[rule]]
+name = "per-ip"
+match = { path = { prefix = "/limited" } }
+key = ["ip"]
+limit = "4/h"
+
+[[rule]]
+name = "posts"
+match = { path = "/post", method = "POST" }
+key = ["ip"]
+limit = "1/h"
+"""
+
+
+class Proxied:
+    """A client, a proxy, Tollgate and a service; each class says how its proxy is started."""
+
+    @staticmethod
+    def changed(text):
+        """The recipe as it is, or as the page says that it may be changed."""
+        return text
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder, cls.upstream, cls.proxy = Folder(), Upstream(), None
+        cls.addClassCleanup(cls.folder.remove)
+        cls.addClassCleanup(cls.upstream.stop)
+        cls.tollgate = Tollgate(cls.folder.path, POLICY)
+        cls.addClassCleanup(lambda: cls.tollgate.stop())
+        cls.port = free_port()
+        addresses = {
+            "127.0.0.1:8080": f"127.0.0.1:{cls.tollgate.port}",
+            "127.0.0.1:3000": f"127.0.0.1:{cls.upstream.port}",
+            "127.0.0.1:8000": f"127.0.0.1:{cls.port}",
+        }
+        cls.proxy = cls.start(addresses)
+        cls.addClassCleanup(cls.proxy.stop)
+
+
+class Recipe(Proxied):
+    """What every proxy must do."""
+
+    def test_a_client_is_limited_tells_no_lies_and_passes_where_tollgate_is_away(self):
+        """In one test, since the last part ends what the others need."""
+        self.is_not_told_of_limits_where_no_rule_applies()
+        self.is_allowed_with_the_fields_of_its_limit()
+        self.is_refused_whatever_addresses_it_claims()
+        self.is_refused_by_a_deny_list()
+        self.sees_the_refusals_of_the_service_itself()
+        self.is_told_apart_by_method_and_its_body_arrives()
+        self.meets_a_tollgate_that_is_killed()
+
+    def is_not_told_of_limits_where_no_rule_applies(self):
+        answer = ask(self.port, "/free")
+        fields = (answer.header("RateLimit"), answer.header("RateLimit-Policy"))
+        self.assertEqual((answer.status, fields), (200, (None, None)), answer)
+        self.assertEqual(json.loads(answer.body)["path"], "/free")
+
+    def is_allowed_with_the_fields_of_its_limit(self):
+        answer = ask(self.port, "/limited?page=2")
+        self.assertEqual(answer.status, 200, answer)
+        self.assertEqual(json.loads(answer.body)["path"], "/limited?page=2")
+        self.assertEqual(answer.header("RateLimit-Policy"), '"per-ip";q=4;w=3600', answer)
+        self.assertRegex(answer.header("RateLimit"), r'^"per-ip";r=3;t=\d+$')
+
+    def is_refused_whatever_addresses_it_claims(self):
+        for number in range(3):
+            lie = {"X-Forwarded-For": f"203.0.113.{number}", "X-Real-IP": f"203.0.113.{number}"}
+            self.assertEqual(ask(self.port, "/limited", headers=lie).status, 200)
+        asked = self.upstream.asked
+        lies = [
+            {},
+            {"X-Forwarded-For": "203.0.113.99"},
+            {"X-Forwarded-For": "127.0.0.1, 203.0.113.99"},
+            {"Forwarded": "for=203.0.113.99"},
+            {"X-Forwarded-Uri": "/free", "X-Forwarded-Method": "PUT", "X-Original-URI": "/free"},
+            {"Connection": "close, X-Forwarded-For", "X-Forwarded-For": "203.0.113.99"},
+        ]
+        for lie in lies:
+            answer = ask(self.port, "/limited", headers=lie)
+            self.assertEqual(answer.status, 429, (lie, answer))
+            self.assertGreaterEqual(int(answer.header("Retry-After")), 1)
+            self.assertRegex(answer.header("RateLimit"), r'^"per-ip";r=0;t=\d+$')
+            self.assertEqual(answer.header("Cache-Control"), "no-store")
+            self.assertIn("application/problem+json", answer.header("Content-Type"))
+            problem = json.loads(answer.body)
+            self.assertEqual(problem["status"], 429)
+            self.assertTrue(problem["type"].endswith("#quota-exceeded"), problem)
+        self.assertEqual(self.upstream.asked, asked, "no refused request reaches the service")
+
+    def is_refused_by_a_deny_list(self):
+        answer = ask(self.port, "/denied")
+        self.assertEqual(answer.status, 403, answer)
+        self.assertIsNone(answer.header("Retry-After"))
+
+    def sees_the_refusals_of_the_service_itself(self):
+        answer = ask(self.port, "/forbidden")
+        self.assertEqual((answer.status, json.loads(answer.body)["path"]), (403, "/forbidden"))
+
+    def is_told_apart_by_method_and_its_body_arrives(self):
+        answer = ask(self.port, "/post", "POST", body="a" * 70000)
+        self.assertEqual(answer.status, 200, answer)
+        self.assertEqual(len(json.loads(answer.body)["body"]), 70000)
+        self.assertEqual(ask(self.port, "/post", "POST", body="b").status, 429)
+        self.assertEqual(ask(self.port, "/post", "PUT", body="c").status, 200)
+
+    def meets_a_tollgate_that_is_killed(self):
+        self.tollgate.kill()
+        for path in ["/limited", "/free"]:
+            answer = ask(self.port, path)
+            self.assertEqual(answer.status, 200, answer)
+        self.assertLess(seconds(lambda: ask(self.port, "/limited")), 1, "nobody waits for it")
+        answer = ask(self.port, "/post", "POST", body="still here")
+        self.assertEqual(json.loads(answer.body)["body"], "still here")
+        self.tollgate.start()
+        wait_until("asks it again", lambda: ask(self.port, "/denied").status == 403)
+
+
+class Closed(Proxied):
+    """The recipe changed so that nothing passes where Tollgate is away."""
+
+    def test_a_client_is_refused_where_tollgate_is_away(self):
+        self.assertEqual(ask(self.port, "/free").status, 200)
+        asked = self.upstream.asked
+        self.assertEqual(asked, 1)
+        self.tollgate.kill()
+        for _ in range(3):
+            answer = ask(self.port, "/free")
+            self.assertEqual(answer.status, self.away_status, answer)
+        self.assertEqual(self.upstream.asked, asked)
+
+
+def seconds(do):
+    before = time.monotonic()
+    do()
+    return time.monotonic() - before
+
+
+def needs(name):
+    return unittest.skipUnless(program(name), f"{name} is not installed, see tests/e2e/setup.sh")
+
+
+class Nginx:
+    @classmethod
+    def start(cls, addresses):
+        folder = cls.folder.path
+        paths = "".join(
+            f"{kind}_temp_path {folder}/{kind};\n"
+            for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        )
+        # Its workers would be somebody else's, who may not write there.
+        user = "user root;" if os.geteuid() == 0 else ""
+        around = (
+            f"{user} daemon off; pid {folder}/nginx.pid; error_log stderr; worker_processes 1;\n"
+            f"events {{ worker_connections 64; }}\nhttp {{ access_log off;\n{paths}"
+        )
+        text = around + replaced(cls.changed(recipe("nginx")), addresses) + "}\n"
+        file = cls.folder.write("nginx.conf", text)
+        command = [program("nginx"), "-p", folder, "-e", "stderr", "-c", file]
+        return Running(command, [cls.port], folder)
+
+
+class Caddy:
+    @classmethod
+    def start(cls, addresses):
+        # Without the administration of Caddy itself, whose port another may have.
+        text = "{\n admin off\n auto_https off\n}\n" + replaced(cls.changed(recipe("caddy")), addresses)
+        file = cls.folder.write("Caddyfile", text)
+        command = [program("caddy"), "run", "--config", file, "--adapter", "caddyfile"]
+        home = {"HOME": cls.folder.path, "XDG_DATA_HOME": cls.folder.path}
+        return Running(command, [cls.port], cls.folder.path, env=home)
+
+
+class HAProxy:
+    @classmethod
+    def start(cls, addresses):
+        only = lambda *names: {name: addresses[name] for name in names}
+        lua = replaced(recipe("haproxy-lua"), only("127.0.0.1:8080"))
+        text = replaced(cls.changed(recipe("haproxy")), addresses)
+        cls.folder.write("tollgate.lua", lua)
+        file = cls.folder.write("haproxy.cfg", text)
+        return Running([program("haproxy"), "-f", file], [cls.port], cls.folder.path)
+
+
+@needs("nginx")
+class NginxRecipe(Nginx, Recipe, unittest.TestCase):
+    pass
+
+
+@needs("caddy")
+class CaddyRecipe(Caddy, Recipe, unittest.TestCase):
+    pass
+
+
+@needs("haproxy")
+class HAProxyRecipe(HAProxy, Recipe, unittest.TestCase):
+    pass
+
+
+@needs("nginx")
+class NginxClosed(Nginx, Closed, unittest.TestCase):
+    away_status = 500
+
+    @staticmethod
+    def changed(text):
+        return replaced(text, {"error_page 502 504 = @unlimited;": ""})
+
+
+@needs("caddy")
+class CaddyClosed(Caddy, Closed, unittest.TestCase):
+    away_status = 502
+
+    @staticmethod
+    def changed(text):
+        without, _ = text.split("    # Where Tollgate is away")
+        return without + "}\n"
+
+
+@needs("haproxy")
+class HAProxyClosed(HAProxy, Closed, unittest.TestCase):
+    away_status = 503
+
+    @staticmethod
+    def changed(text):
+        return replaced(text, {"#   http-request deny status": "http-request deny status"})
+
+
+if __name__ == "__main__":
+    unittest.main()
