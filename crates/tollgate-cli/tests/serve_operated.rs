@@ -79,6 +79,31 @@ fn the_level_says_how_much_is_logged() {
     assert!(Served::start(&folder, &[], &by_part).log().contains("stopped"));
 }
 
+#[test]
+fn rules_in_the_configuration_file_are_read_again_and_settings_need_a_restart() {
+    let file = |limit: u8, headers: &str| {
+        format!(
+            "[server]\nheaders = \"{headers}\"\n[[rule]]\nname = \"r\"\nkey = [\"user\"]\nlimit = \"{limit}/h\"\n"
+        )
+    };
+    let folder = Folder::with(&[("t.toml", &file(5, "off"))]);
+    let mut served = Served::start(&folder, &[], &["--config", "t.toml"]);
+    let stderr = BufReader::new(served.0.stderr.take().expect("a pipe"));
+    let (lines, log) = std::sync::mpsc::channel();
+    std::thread::spawn(move || stderr.lines().try_for_each(|line| lines.send(line.expect("text"))));
+    let heard = |text: &str| {
+        let lines = std::iter::repeat_with(|| log.recv_timeout(PATIENCE).expect(text));
+        lines.take_while(|line| !line.contains(text)).collect::<Vec<_>>()
+    };
+    folder.write("t.toml", file(6, "off"));
+    heard("the policy was changed");
+    folder.write("t.toml", file(7, "x-epoch"));
+    let before = heard("settings in [server] have changed, they need a restart");
+    assert!(before.iter().all(|line| line.contains(" INFO the policy was changed")), "{before:?}");
+    folder.write("t.toml", file(8, "x-epok"));
+    heard("t.toml:2: server.headers is \"x-epok\"");
+}
+
 /// A socket such as systemd's, and what comes in.
 struct Manager(UnixDatagram);
 

@@ -20,7 +20,7 @@ use tollgate_tower::ClientIp;
 use crate::paint::Paint;
 use crate::{Failure, policy_file};
 use banner::Banner;
-use config::{Config, Configured, Given, Store};
+use config::{Config, Configured, Given, Reread, Store};
 use notify::Notify;
 use signals::Signals;
 
@@ -54,13 +54,13 @@ impl Serve {
         if !wrong.is_empty() {
             return Err(Failure::Files(policy_file::lines(&wrong)));
         }
-        let config = configured.config;
+        let config = &configured.config;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(cannot("start"))?;
         log::start(&config.log);
-        let backend = backend(&config)?;
+        let backend = backend(config)?;
         configured.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        runtime.block_on(serve(&config, backend, (out, paint)))
+        runtime.block_on(serve(&configured, backend, (out, paint)))
     }
 
     fn configured(&self) -> Result<Configured, Failure> {
@@ -84,7 +84,8 @@ fn backend(config: &Config) -> Result<Backend, Failure> {
         Store::Redis(url) => {
             let wrong = |error: StoreError| Failure::Usage(vec![format!("store: {error}")]);
             // A server that is away is no reason not to start: rules say what to do then.
-            let gate = RedisGate::builder(RedisStore::open(url).map_err(wrong)?).nodes(config.nodes);
+            let gate =
+                RedisGate::builder(RedisStore::open(url).map_err(wrong)?).nodes(config.nodes);
             let gate = gate.namespace(config.namespace.as_str()).build(policy);
             gate.map(Backend::Redis).map_err(refused)
         }
@@ -124,18 +125,18 @@ fn keep(config: &Config, backend: &Backend) -> Result<(), Failure> {
 }
 
 async fn serve(
-    config: &Config,
+    configured: &Configured,
     backend: Backend,
     (out, paint): (&mut impl Write, Paint),
 ) -> Result<(), Failure> {
-    let policy = backend.policy();
+    let (config, policy) = (&configured.config, backend.policy());
     // Before anything is announced: who reads it may send a signal at once.
     let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
     let notify = Notify::from_environment().map_err(cannot("notify the service manager"))?;
     let bound = server(config, backend.clone())?.bind().await;
     let server = bound.map_err(|error| Failure::Start(busy::explain(&error, config)))?;
     let counts = server.reload_counts();
-    let follow = |path| follow(&backend, path, counts);
+    let follow = |path| follow(&backend, path, (counts, configured.reread()));
     let _watch = config.policy.as_deref().map(follow).transpose()?;
     let banner = Banner {
         http: server.http_address(),
@@ -205,7 +206,11 @@ fn refused(error: PolicyError) -> Failure {
 }
 
 /// Puts in force what the file holds whenever that is something else.
-fn follow(backend: &Backend, path: &Path, counts: ReloadCounts) -> Result<Watch, Failure> {
+fn follow(
+    backend: &Backend,
+    path: &Path,
+    (counts, mut settings): (ReloadCounts, Option<Reread>),
+) -> Result<Watch, Failure> {
     let watch = backend.follow(path, move |reload| match reload {
         Reload::Changed(loaded) => {
             counts.changed();
@@ -213,6 +218,9 @@ fn follow(backend: &Backend, path: &Path, counts: ReloadCounts) -> Result<Watch,
                 tracing::warn!("{warning}");
             }
             tracing::info!(rules = loaded.policy.rules.len(), "the policy was changed");
+            for line in settings.as_mut().map(Reread::look).unwrap_or_default() {
+                tracing::warn!("{line}");
+            }
         }
         Reload::Refused(error) => {
             counts.refused();

@@ -1,12 +1,13 @@
 //! The default, the file, the environment, the flags: what wins, and everything that is wrong.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate::Finding;
 
 use super::{Config, Store};
 use super::file::ConfigFile;
+use super::reread::Reread;
 use super::setting::{Read, Setting, Shape};
 use super::settings::{NOT_YET, SETTINGS};
 use crate::paint::printable;
@@ -45,6 +46,8 @@ pub(crate) struct Configured {
     pub(super) in_force: Vec<Given>,
     /// What is legal and probably wrong.
     pub(crate) warnings: Vec<String>,
+    /// The configuration file.
+    file: Option<PathBuf>,
 }
 
 impl Given {
@@ -101,10 +104,11 @@ impl Configured {
         variables: &[(OsString, OsString)],
         flags: &[Given],
     ) -> Result<Configured, Vec<Finding>> {
+        let path = file.map(Path::to_owned);
         let file = file.map(ConfigFile::read).unwrap_or_default();
         let mut wrong = file.wrong;
         let warnings = file.warnings.into_iter().chain(probably_meant(variables)).collect();
-        let mut configured = Configured { warnings, ..Configured::default() };
+        let mut configured = Configured { warnings, file: path, ..Configured::default() };
         for setting in SETTINGS {
             let of = |all: &[Given]| {
                 all.iter().find(|given| given.setting.name == setting.name).cloned()
@@ -128,6 +132,12 @@ impl Configured {
         given.into_iter().for_each(|given| configured.put(given, &mut wrong));
         configured.check_pairs(&mut wrong);
         wrong
+    }
+
+    /// The settings in the file that is watched, if that is the one that the policy is in.
+    pub(crate) fn reread(&self) -> Option<Reread> {
+        let file = self.file.as_deref().filter(|file| self.config.policy.as_deref() == Some(file));
+        file.map(Reread::new)
     }
 
     /// What is wanted and not there yet.

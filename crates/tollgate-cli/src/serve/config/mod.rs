@@ -4,6 +4,7 @@ mod file;
 mod layers;
 mod print;
 mod readers;
+mod reread;
 mod schema;
 mod setting;
 mod settings;
@@ -19,6 +20,7 @@ use tracing_subscriber::filter::Targets;
 pub(crate) use file::read_both;
 pub(super) use layers::{Configured, Given};
 pub(super) use print::{as_json, as_toml};
+pub(super) use reread::Reread;
 pub(crate) use schema::schema;
 pub(super) use settings::SETTINGS;
 
