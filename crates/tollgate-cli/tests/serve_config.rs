@@ -20,7 +20,7 @@ fn settings(said: &Said) -> BTreeMap<String, (Value, Value)> {
     let json = said.json();
     let all = json["settings"].as_array().unwrap_or_else(|| panic!("{}", said.err)).iter();
     let entry = |setting: &Value| {
-        let name = setting["name"].as_str().unwrap().to_owned();
+        let name = setting["name"].as_str().expect("a name").to_owned();
         (name, (setting["value"].clone(), setting["from"].clone()))
     };
     all.map(entry).collect()
@@ -216,4 +216,18 @@ fn nothing_is_served_with_what_is_not_there_yet() {
     let said = Folder::new().tollgate(&["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("--grpc is not there yet"), "{}", said.err);
+}
+
+#[test]
+fn files_on_the_page_are_right() {
+    let page = include_str!("../../../docs/server.md");
+    let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut read = 0;
+    for block in blocks {
+        let folder = Folder::with(&[("t.toml", block)]);
+        let said = folder.tollgate(&["validate", "--strict", "t.toml"]);
+        assert_eq!(said.code, Some(0), "{block}\n{}{}", said.out, said.err);
+        read += 1;
+    }
+    assert!(read > 0);
 }
