@@ -85,6 +85,7 @@ class Deployed(unittest.TestCase):
         }
         said = self.in_force(container["args"], variables)
         self.assertIn("redis://:***@redis:6379/0", said)
+        self.assertRegex(said, rf'nodes = {by_kind["Deployment"]["spec"]["replicas"]} ')
         ports = {it["name"]: it["containerPort"] for it in container["ports"]}
         for name, port in ports.items():
             self.assertRegex(said, rf'{name} = "0.0.0.0:{port}" ')

@@ -13,7 +13,7 @@ limit = "1/h"
 
 [[rule]]
 name = "in-shadow"
-key = ["user"]
+key = []
 limit = "1/h"
 shadow = true
 """
@@ -22,19 +22,31 @@ shadow = true
 @unittest.skipUnless(program("promtool"), "promtool is not installed, see tests/e2e/setup.sh")
 class Promtool(unittest.TestCase):
     def test_accepts_the_metrics_of_a_server_that_has_worked(self):
+        text = self.metrics()
+        for outcome in ["allowed", "denied", "shadow_denied"]:
+            self.assertIn(f'outcome="{outcome}"', text)
+        self.is_accepted(text)
+
+    def test_accepts_the_metrics_of_a_server_whose_store_is_away(self):
+        text = self.metrics("--store", "redis://127.0.0.1:1")
+        self.assertIn("\ntollgate_store_up 0\n", text)
+        self.is_accepted(text)
+
+    def metrics(self, *arguments):
         folder = Folder()
         self.addCleanup(folder.remove)
-        tollgate = Tollgate(folder.path, POLICY)
+        tollgate = Tollgate(folder.path, POLICY, arguments)
         self.addCleanup(tollgate.stop)
         for body in ['{"attributes": {"user": "1"}}'] * 3 + ["{", '{"attributes": {}}']:
             ask(tollgate.port, "/v1/check", "POST", body=body)
-        metrics = ask(tollgate.port, "/metrics")
-        self.assertEqual(metrics.status, 200)
-        for outcome in ["allowed", "denied"]:
-            self.assertIn(f'outcome="{outcome}"', metrics.body)
+        answer = ask(tollgate.port, "/metrics")
+        self.assertEqual(answer.status, 200)
+        return answer.body
+
+    def is_accepted(self, text):
         checked = subprocess.run(
             [program("promtool"), "check", "metrics"],
-            input=metrics.body,
+            input=text,
             capture_output=True,
             text=True,
             timeout=20,
