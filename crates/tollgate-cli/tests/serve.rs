@@ -226,6 +226,23 @@ fn a_second_signal_stops_it_at_once() {
 }
 
 #[test]
+fn a_request_that_takes_too_long_is_cut_off_when_it_stops() {
+    let served = Served::start(&Folder::new(), &["--drain", "50ms"]);
+    let mut stream = served.connect();
+    let head =
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 9\r\n";
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    let mut going_on = [0; 25];
+    stream.read_exact(&mut going_on).unwrap();
+    let before = Instant::now();
+    served.signal("TERM");
+    let (code, log) = served.ended();
+    assert!(before.elapsed() < Duration::from_secs(5), "it waited for the request");
+    assert_eq!(code, Some(0));
+    assert!(log.contains("cut off requests that took too long"), "{log}");
+}
+
+#[test]
 fn a_policy_file_is_obeyed_and_read_again() {
     let rule =
         |limit: &str| format!("[[rule]]\nname = \"own\"\nkey = [\"user\"]\nlimit = \"{limit}\"\n");

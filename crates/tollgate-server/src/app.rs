@@ -1,6 +1,7 @@
 //! What all transports share: what decides, what the operator chose, what is open and what is counted.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use http::HeaderName;
 use tollgate::HeaderStyle;
@@ -8,6 +9,7 @@ use tollgate_tower::ClientIp;
 
 use crate::admin::{Admin, Operators};
 use crate::backend::Backend;
+use crate::bounds::DRAIN;
 use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     /// None: connections are answered where the server runs.
     pub(crate) resp_threads: usize,
     pub(crate) admin: Admin,
+    /// How long requests over HTTP have to end when the server stops.
+    pub(crate) drain: Duration,
 }
 
 impl Default for Settings {
@@ -56,6 +60,7 @@ impl Default for Settings {
             resp_password: None,
             resp_threads: 0,
             admin: Admin::new(),
+            drain: DRAIN,
         }
     }
 }

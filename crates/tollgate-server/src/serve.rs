@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
@@ -102,8 +103,8 @@ impl Server {
         listener.and_then(|(_, listener)| listener.address())
     }
 
-    /// Answers until `stop` is ready; then accepts no more, and ends what is in flight within ten
-    /// seconds.
+    /// Answers until `stop` is ready; then accepts no more, and ends what is in flight within a
+    /// bound.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
         let Server { app, listeners, operators, tls } = self;
         let (stopper, stopping) = Stop::new();
@@ -173,6 +174,15 @@ impl ServerBuilder {
     #[must_use]
     pub fn resp_bounds(mut self, bounds: RespBounds) -> ServerBuilder {
         self.settings.resp_bounds = bounds;
+        self
+    }
+
+    /// How long what is in flight has to end when the server stops, over any protocol; ten seconds
+    /// if not said.
+    #[must_use]
+    pub fn drain(mut self, within: Duration) -> ServerBuilder {
+        self.settings.drain = within;
+        self.settings.resp_bounds.drain = within;
         self
     }
 

@@ -177,6 +177,7 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
         .resp_threads(config.resp_threads.unwrap_or_else(half_the_cores))
         .tls(tls(config))
         .max_connections(config.max_connections)
+        .drain(config.drain)
         .header_style(style)
         .proxy_headers(config.proxy_headers)
         .client_ip(client_ip);

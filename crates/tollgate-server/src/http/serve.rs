@@ -14,7 +14,7 @@ use tollgate_tower::PeerAddr;
 use tower_service::Service;
 
 use crate::app::App;
-use crate::bounds::{DRAIN, HEAD_TIMEOUT, MAX_BUFFER, MAX_HEAD, WRITE_TIMEOUT};
+use crate::bounds::{HEAD_TIMEOUT, MAX_BUFFER, MAX_HEAD, WRITE_TIMEOUT};
 use crate::listen::{Accepted, Listener, Stop};
 use crate::metrics::Transport;
 use crate::patience::Patience;
@@ -53,7 +53,7 @@ async fn serve_router(
         tokio::spawn(answer(accepted, shared, graceful.watcher()));
     }
     drop(listener);
-    match tokio::time::timeout(DRAIN, graceful.shutdown()).await {
+    match tokio::time::timeout(app.settings.drain, graceful.shutdown()).await {
         Ok(()) => Stopped::InOrder,
         Err(_) => Stopped::CutOff,
     }

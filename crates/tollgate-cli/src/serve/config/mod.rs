@@ -11,6 +11,7 @@ mod settings;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::HeaderName;
 use tollgate::{Dialect, Verbosity};
@@ -56,6 +57,7 @@ pub(super) struct Config {
     pub(super) tls_client_ca: Option<PathBuf>,
     pub(super) max_connections: usize,
     pub(super) max_resp_connections: usize,
+    pub(super) drain: Duration,
     pub(super) log: Log,
 }
 

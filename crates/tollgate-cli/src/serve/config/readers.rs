@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use http::HeaderName;
 use tollgate_tower::ClientIp;
 use tracing_subscriber::filter::Targets;
 
 use super::{AdminAt, Store};
+use crate::duration;
 
 /// An address, or nowhere.
 pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
@@ -46,6 +48,13 @@ pub(super) fn whole(text: &str) -> Result<usize, String> {
 
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "must be a whole number, 0 for none".to_owned())
+}
+
+/// A time that somebody may wait for.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(60 * 60);
+    let time = duration::parse(text).ok().filter(|time| *time <= LONGEST);
+    time.ok_or_else(|| "must be a time such as 500ms, 10s or 2m, an hour at most".to_owned())
 }
 
 pub(super) fn flag(text: &str) -> Result<bool, String> {

@@ -6,7 +6,8 @@ use tollgate_server::ProxyHeaders;
 
 use super::LogFormat;
 use super::readers::{
-    admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, whole,
+    admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, time,
+    whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -221,6 +222,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| whole(text).map(|connections| config.max_resp_connections = connections),
     )
     .default("4096"),
+    Setting::new(
+        ("bounds.drain", "drain", "TIME"),
+        Shape::Text,
+        "How long requests in flight have to end when the server stops",
+        |config, text| time(text).map(|within| config.drain = within),
+    )
+    .default("10s"),
     Setting::new(
         ("log.format", "log-format", "FORMAT"),
         Shape::Word(FORMATS),
