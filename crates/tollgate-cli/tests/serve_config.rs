@@ -111,6 +111,7 @@ fn a_file_that_is_none_is_refused() {
     for (file, says) in [
         ("none.toml", "none.toml: there is no such file"),
         (".", ".: is a directory"),
+        ("/dev/zero", "/dev/zero: is not a plain file"),
         ("broken.toml", "broken.toml:1: not TOML"),
         ("t.toml", "t.toml:1: `server` must be a table, written as [server], is an integer"),
     ] {

@@ -27,7 +27,9 @@ pub(super) struct ConfigFile {
 pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
     let loaded = policy_file::read(path);
     let is_toml = !matches!(path.extension().and_then(|it| it.to_str()), Some("yaml" | "yml"));
-    let file = if is_toml { ConfigFile::of(path, &loaded) } else { ConfigFile::default() };
+    // A pipe cannot be read twice.
+    let is_read = is_toml && path.is_file();
+    let file = if is_read { ConfigFile::of(path, &loaded) } else { ConfigFile::default() };
     let mut wrong = file.wrong;
     wrong.extend(Configured::wrong_in(file.given));
     wrong.sort_by_key(|finding| finding.line);
@@ -36,6 +38,13 @@ pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
 
 impl ConfigFile {
     pub(super) fn read(path: &Path) -> ConfigFile {
+        // A pipe would be empty the second time, and nobody would be limited.
+        if path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+            let message = "is not a plain file, which it must be to be read again".to_owned();
+            let file = path.display().to_string();
+            let wrong = vec![Finding { file, line: 0, rule: None, message }];
+            return ConfigFile { wrong, ..ConfigFile::default() };
+        }
         let loaded = policy_file::read(path);
         let mut file = ConfigFile::of(path, &loaded);
         if let Ok(loaded) = &loaded {
@@ -52,7 +61,10 @@ impl ConfigFile {
             file.wrong.clone_from(findings);
         }
         let name = path.display().to_string();
-        // Who reads the policy has said what is wrong with the file as such.
+        // Who reads the policy has said what is wrong with the file as such, be it its size.
+        if file.wrong.iter().any(|finding| finding.line == 0) {
+            return file;
+        }
         let Ok(text) = std::fs::read_to_string(path) else { return file };
         let document = Document::from_toml(name, text);
         match document.parse() {
