@@ -3,7 +3,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use support::Folder;
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Served(Child);
+struct Served(Child, String);
 
 impl Served {
     /// Starts it and waits until it has said that it listens.
@@ -29,8 +30,9 @@ impl Served {
             .expect("the binary was built for this test");
         let out = child.stdout.as_mut().expect("a pipe");
         let mut lines = BufReader::new(out).lines().map(|line| line.expect("text"));
+        let http = lines.find_map(|line| line.split_once("http://").map(|(_, at)| at.to_owned()));
         assert!(lines.any(|line| line.contains("/metrics")), "it says what to try");
-        Served(child)
+        Served(child, http.expect("an address"))
     }
 
     /// Stops it and says what it has logged.
@@ -102,6 +104,20 @@ fn rules_in_the_configuration_file_are_read_again_and_settings_need_a_restart() 
     assert!(before.iter().all(|line| line.contains(" INFO the policy was changed")), "{before:?}");
     folder.write("t.toml", file(8, "x-epok"));
     heard("t.toml:2: server.headers is \"x-epok\"");
+}
+
+#[test]
+fn the_address_of_a_client_is_logged_only_where_that_is_wanted() {
+    for keys in ["--log-keys=false", "--log-keys"] {
+        let served = Served::start(&Folder::new(), &[], &["--log-level", "debug", keys]);
+        let mut client = TcpStream::connect(&served.1).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.write_all(b"\x16\x03\x01 no HTTP\r\n\r\n").unwrap();
+        client.read_to_end(&mut Vec::new()).unwrap();
+        let (peer, log) = (client.local_addr().unwrap().to_string(), served.log());
+        assert!(log.contains("DEBUG a connection ended early"), "{log}");
+        assert_eq!(log.contains(&peer), keys == "--log-keys", "{log}");
+    }
 }
 
 /// A socket such as systemd's, and what comes in.
