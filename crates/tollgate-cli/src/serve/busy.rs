@@ -11,7 +11,9 @@ use super::config::Config;
 /// `cannot listen on 127.0.0.1:8080: another program does, …`
 pub(super) fn explain(error: &BindError, config: &Config) -> String {
     match error {
-        BindError::Address(address, cause) => format!("{error}: {}", advice(*address, cause, config)),
+        BindError::Address(address, cause) => {
+            format!("{error}: {}", advice(*address, cause, config))
+        }
         _ => chain(error),
     }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use tollgate::Finding;
 
-use super::{Config, Store};
 use super::file::ConfigFile;
 use super::reread::Reread;
 use super::setting::{Read, Setting, Shape};
 use super::settings::{NOT_YET, SETTINGS};
+use super::{Config, Store};
 use crate::paint::printable;
 use crate::test::closest;
 

@@ -12,8 +12,16 @@ use super::readers::{
 use super::setting::{Setting, Shape};
 
 /// Names of settings whose part of the server is not there yet: nothing is served with them.
-pub(super) const NOT_YET: &[&str] =
-    &["grpc", "admin", "admin_tokens", "admin_token_read", "admin_token_write", "insecure_admin", "audit", "envoy_config"];
+pub(super) const NOT_YET: &[&str] = &[
+    "grpc",
+    "admin",
+    "admin_tokens",
+    "admin_token_read",
+    "admin_token_write",
+    "insecure_admin",
+    "audit",
+    "envoy_config",
+];
 
 const DIALECTS: &[&str] = &["draft-11", "draft-07", "draft-06", "x-epoch", "x-delta", "off"];
 const VERBOSITIES: &[&str] = &["full", "minimal", "none"];
