@@ -84,6 +84,10 @@ pub(crate) const MAX_GUESSES: usize = 100;
 #[cfg(feature = "envoy")]
 pub(crate) const MAX_ENVOY_BYTES: usize = 16 << 20;
 
+/// How many files a folder of Envoy files may have: each is a domain.
+#[cfg(feature = "envoy")]
+pub(crate) const MAX_ENVOY_FILES: usize = 1_000;
+
 /// How deep YAML may nest: a descriptor takes two levels.
 #[cfg(feature = "envoy")]
 pub(crate) const MAX_YAML_DEPTH: usize = 64;

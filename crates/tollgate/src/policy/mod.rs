@@ -25,7 +25,7 @@ pub use condition::Condition;
 pub(crate) use condition::address;
 #[cfg(feature = "envoy")]
 pub use envoy::EnvoyDescriptor;
-#[cfg(feature = "watch")]
+#[cfg(any(feature = "envoy", feature = "watch"))]
 pub(crate) use file::read;
 #[cfg(feature = "file")]
 pub use file::{FileError, Finding, Loaded};

@@ -6,6 +6,7 @@
 
 mod errors;
 mod examples;
+mod folder;
 mod hostile;
 mod matching;
 

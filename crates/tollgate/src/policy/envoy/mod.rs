@@ -1,6 +1,7 @@
 //! Import of the configuration of the Envoy rate limit service.
 
 mod descriptor;
+mod folder;
 mod limit;
 mod name;
 mod read;
@@ -15,6 +16,7 @@ pub use descriptor::EnvoyDescriptor;
 use self::read::Reader;
 use self::report::{Report, Spot};
 use self::rules::Written;
+use self::tree::Domain;
 use super::{FileError, Loaded, Place, Policy, Problem};
 
 impl Policy {
@@ -46,23 +48,74 @@ impl Policy {
     /// # Errors
     /// Everything that is wrong with the file, and what a policy cannot express.
     pub fn from_envoy(file: &str, yaml: &str) -> Result<Loaded, FileError> {
-        let mut report = Report::new(file);
-        let mut policy = Policy::new();
-        match yaml::parse(yaml) {
-            Err(fault) => {
-                report.error(Spot { line: fault.line, rule: None }, fault.message);
+        Policy::from_envoy_files([(file, yaml)])
+    }
+
+    /// The policy that several such files describe together, one for each domain: what errors call
+    /// each, and its text.
+    ///
+    /// ```
+    /// use tollgate::Policy;
+    ///
+    /// let edge = "domain: edge\ndescriptors: [{key: ip, rate_limit: {unit: second, requests_per_unit: 9}}]";
+    /// let mail = "domain: mail\ndescriptors: [{key: to, rate_limit: {unit: hour, requests_per_unit: 5}}]";
+    /// let loaded = Policy::from_envoy_files([("edge.yaml", edge), ("mail.yaml", mail)])?;
+    /// assert_eq!(loaded.policy.rules[1].name, "mail|to");
+    /// # Ok::<(), tollgate::FileError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of them, and a domain that two of them have.
+    pub fn from_envoy_files<'f>(
+        files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    ) -> Result<Loaded, FileError> {
+        let mut read: Vec<(Domain, Report)> = Vec::new();
+        for (file, yaml) in files {
+            let (domain, mut report) = read_one(file, yaml);
+            let other = read.iter().find(|(other, _)| other.name == domain.name);
+            if let Some((_, other)) = other.filter(|_| !domain.name.is_empty()) {
+                let other = other.file();
+                let message = format!(
+                    "domain {:?} is also that of {other}, put both into one file",
+                    yaml::shown(&domain.name)
+                );
+                report.error(Spot { line: 0, rule: None }, message);
             }
-            Ok(root) => {
-                let domain = Reader::new(&mut report).domain(&root);
-                if !report.has_errors() {
-                    let written = rules::write(&domain, &mut report);
-                    check(&written, &mut report);
-                    policy = written.policy;
-                }
+            read.push((domain, report));
+        }
+        let mut names = rules::names(read.iter().map(|(domain, _)| domain));
+        let (mut policy, mut warnings, mut errors) = (Policy::new(), Vec::new(), Vec::new());
+        for (domain, mut report) in read {
+            if !report.has_errors() {
+                let written = rules::write(&domain, &mut names, &mut report);
+                check(&written, &mut report);
+                policy.rules.extend(written.policy.rules);
+                policy.deny.extend(written.policy.deny);
+            }
+            match report.finish() {
+                Ok(odd) => warnings.extend(odd),
+                Err(error) => errors.extend(error.findings),
             }
         }
-        Ok(Loaded { warnings: report.finish()?, policy })
+        if errors.is_empty() {
+            Ok(Loaded { policy, warnings })
+        } else {
+            Err(FileError { findings: errors })
+        }
     }
+}
+
+/// What a file says, and what is wrong with it.
+fn read_one(file: &str, yaml: &str) -> (Domain, Report) {
+    let mut report = Report::new(file);
+    let domain = match yaml::parse(yaml) {
+        Ok(root) => Reader::new(&mut report).domain(&root),
+        Err(fault) => {
+            report.error(Spot { line: fault.line, rule: None }, fault.message);
+            Domain { name: String::new(), descriptors: Vec::new() }
+        }
+    };
+    (domain, report)
 }
 
 /// What is wrong with the rules themselves, such as a name that headers cannot carry.

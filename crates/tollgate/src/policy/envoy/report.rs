@@ -32,6 +32,11 @@ impl Report {
         Report { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new() }
     }
 
+    /// What it calls the file.
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
     pub(super) fn error(&mut self, spot: Spot<'_>, message: impl Into<String>) {
         if self.errors.len() < MAX_FINDINGS {
             let finding = self.finding(spot, message.into());

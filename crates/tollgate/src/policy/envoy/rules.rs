@@ -21,14 +21,19 @@ pub(super) struct Written {
     pub(super) deny_lines: Vec<usize>,
 }
 
-/// The policy that decides as the file says.
-pub(super) fn write(domain: &Domain, report: &mut Report) -> Written {
+/// The names that files of these domains give and leave, each of which is a rule's once.
+pub(super) fn names<'d>(domains: impl Iterator<Item = &'d Domain>) -> Names {
     let mut given = Vec::new();
-    given_names(&domain.descriptors, &mut given);
+    domains.for_each(|domain| given_names(&domain.descriptors, &mut given));
+    Names::new(given.into_iter())
+}
+
+/// The policy that decides as the file says.
+pub(super) fn write(domain: &Domain, names: &mut Names, report: &mut Report) -> Written {
     let mut writer = Writer {
         domain,
         report,
-        names: Names::new(given.into_iter()),
+        names,
         path: Vec::new(),
         size: 0,
         written: Written { policy: Policy::new(), rule_lines: Vec::new(), deny_lines: Vec::new() },
@@ -47,7 +52,7 @@ fn given_names<'d>(descriptors: &'d [Descriptor], names: &mut Vec<&'d str>) {
 struct Writer<'d, 'r> {
     domain: &'d Domain,
     report: &'r mut Report,
-    names: Names,
+    names: &'r mut Names,
     /// The descriptors from the root to the one at hand.
     path: Vec<Step<'d>>,
     /// Roughly how much memory all conditions take.
