@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) client_ip: ClientIp,
     pub(crate) proxy_headers: ProxyHeaders,
     pub(crate) header_attributes: Vec<(String, HeaderName)>,
+    /// Whether descriptors that say how much they take are charged also where that is too much.
+    pub(crate) postpaid: bool,
     pub(crate) resp_bounds: RespBounds,
     pub(crate) resp_password: Option<Box<str>>,
     /// None: connections are answered where the server runs.
@@ -56,6 +58,7 @@ impl Default for Settings {
             client_ip: on_this_machine.unwrap_or_else(|_| ClientIp::peer()),
             proxy_headers: ProxyHeaders::default(),
             header_attributes: Vec::new(),
+            postpaid: false,
             resp_bounds: RespBounds::default(),
             resp_password: None,
             resp_threads: 0,

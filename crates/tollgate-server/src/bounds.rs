@@ -122,3 +122,31 @@ pub(crate) const MAX_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 
 /// Rules that do not apply to a request of which an operator is told why.
 pub(crate) const MAX_NOT_APPLIED: usize = 100;
+/// A message of a gRPC client: a request with many long descriptors.
+pub(crate) const MAX_MESSAGE: usize = 64 << 10;
+
+/// Descriptors of one request to the rate limit service: Envoy sends one for each action.
+pub(crate) const MAX_DESCRIPTORS: usize = 64;
+
+/// Entries of one descriptor, which are attributes beside the domain and the descriptor itself.
+pub(crate) const MAX_ENTRIES: usize = MAX_ATTRIBUTES - 2;
+
+/// How long the descriptors of one request may hold each other up.
+pub(crate) const DESCRIPTORS_HELD: Duration = Duration::from_secs(10);
+
+/// Calls that a gRPC connection has open at once. Envoy opens another connection for more.
+pub(crate) const MAX_STREAMS: u32 = 256;
+
+/// The headers of a gRPC call: its own, and what a proxy adds.
+pub(crate) const MAX_HEADERS: u32 = 16 << 10;
+
+/// What a gRPC connection sends before it must wait for the server: messages that are on their way.
+pub(crate) const CONNECTION_WINDOW: u32 = 256 << 10;
+
+/// How often a gRPC client is asked whether it is there, and how long it may take to answer.
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// After how long without a call a gRPC connection is told to close. Clients connect anew by
+/// themselves.
+pub(crate) const GRPC_IDLE: Duration = Duration::from_secs(15 * 60);

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Cell,
     /// throttlecrab's `THROTTLE`.
     Crab,
+    /// The limit of a descriptor of Envoy's, by its unit of time: each counts apart.
+    Descriptor(&'static str),
     /// `limits` of a request, by its place among them: another place is another limit.
     Listed(u8),
 }
@@ -54,6 +56,7 @@ impl Kind {
         match self {
             Kind::Cell => "\u{1f}cl.throttle".to_owned(),
             Kind::Crab => "\u{1f}throttle".to_owned(),
+            Kind::Descriptor(unit) => format!("\u{1f}rls.{unit}"),
             Kind::Listed(place) => format!("\u{1f}limits.{place}"),
         }
     }
@@ -169,14 +172,14 @@ impl ClientLimiter {
         }
     }
 
-    fn shared(&self) -> Option<&RedisLimiter> {
+    pub(crate) fn shared(&self) -> Option<&RedisLimiter> {
         match self {
             ClientLimiter::Redis(limiter, _) => Some(limiter),
             ClientLimiter::Memory(_) => None,
         }
     }
 
-    fn limit(&self) -> &Limit {
+    pub(crate) fn limit(&self) -> &Limit {
         match self {
             ClientLimiter::Memory(limiter) => limiter.limit(),
             ClientLimiter::Redis(limiter, _) => limiter.limit(),

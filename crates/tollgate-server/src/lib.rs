@@ -27,6 +27,7 @@ mod bounds;
 mod client_limits;
 mod denials;
 mod exposition;
+mod grpc;
 mod http;
 mod listen;
 mod metrics;

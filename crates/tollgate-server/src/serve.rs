@@ -17,6 +17,7 @@ use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
 use crate::backend::Backend;
 use crate::bounds::{MAX_CONNECTIONS, MAX_THREADS};
+use crate::grpc;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
@@ -30,6 +31,7 @@ pub struct ServerBuilder {
     backend: Backend,
     http: Option<SocketAddr>,
     resp: Option<SocketAddr>,
+    grpc: Option<SocketAddr>,
     max_connections: usize,
     tls: Option<Tls>,
     settings: Settings,
@@ -70,8 +72,8 @@ impl Server {
     pub fn builder(backend: impl Into<Backend>) -> ServerBuilder {
         let (backend, settings) = (backend.into(), Settings::default());
         let max_connections = MAX_CONNECTIONS;
-        let (http, resp, tls) = (None, None, None);
-        ServerBuilder { backend, http, resp, max_connections, tls, settings }
+        let (http, resp, grpc, tls) = (None, None, None, None);
+        ServerBuilder { backend, http, resp, grpc, max_connections, tls, settings }
     }
 
     /// Where it listens for HTTP.
@@ -82,6 +84,11 @@ impl Server {
     /// Where it listens for the Redis protocol.
     pub fn resp_address(&self) -> Option<SocketAddr> {
         self.address(Transport::Resp)
+    }
+
+    /// Where it listens for gRPC.
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        self.address(Transport::Grpc)
     }
 
     /// For whoever changes the policy, to count what became of it.
@@ -114,7 +121,7 @@ impl Server {
             match transport {
                 Transport::Http => serving.spawn(http::serve(listener, app, stop)),
                 Transport::Resp => serving.spawn(resp::serve(listener, app, stop)),
-                Transport::Grpc => continue,
+                Transport::Grpc => serving.spawn(grpc::serve(listener, app, stop)),
             };
         }
         if let Some(listener) = operators {
@@ -170,6 +177,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Listens for gRPC there, as Envoy's rate limit service; nowhere if `None`.
+    #[must_use]
+    pub fn grpc(mut self, address: Option<SocketAddr>) -> ServerBuilder {
+        self.grpc = address;
+        self
+    }
+
     /// What connections of the Redis protocol may take.
     #[must_use]
     pub fn resp_bounds(mut self, bounds: RespBounds) -> ServerBuilder {
@@ -202,7 +216,7 @@ impl ServerBuilder {
         self
     }
 
-    /// How many connections of HTTP are open at once; 10,000 if not said. Those of the Redis
+    /// How many connections of HTTP, and how many of gRPC, are open at once; 10,000 if not said. Those of the Redis
     /// protocol are apart, so that neither can take the other's places: see [`RespBounds`].
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> ServerBuilder {
@@ -257,6 +271,15 @@ impl ServerBuilder {
         self
     }
 
+    /// Charges a descriptor of Envoy that says itself how much it takes (`hits_addend`) also where
+    /// that is more than is left: for costs that are known only afterwards, which were used whether
+    /// they fit or not. What is over is owed.
+    #[must_use]
+    pub fn postpaid_descriptors(mut self) -> ServerBuilder {
+        self.settings.postpaid = true;
+        self
+    }
+
     /// Begins to listen.
     ///
     /// # Errors
@@ -267,6 +290,7 @@ impl ServerBuilder {
         let wanted = [
             (Transport::Http, self.http, self.max_connections, http::NO_ROOM),
             (Transport::Resp, self.resp, resp_most, resp::NO_ROOM),
+            (Transport::Grpc, self.grpc, self.max_connections, grpc::NO_ROOM),
         ];
         let tls = self.tls.map(Acceptor::new).transpose().map_err(BindError::Tls)?;
         let tls = tls.map(Arc::new);

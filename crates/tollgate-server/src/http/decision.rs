@@ -149,12 +149,12 @@ fn is_zero(number: &u64) -> bool {
 
 impl App {
     /// What is told of a ruling in headers.
-    pub(super) fn fields(&self, ruling: &Ruling) -> HeaderFields {
+    pub(crate) fn fields(&self, ruling: &Ruling) -> HeaderFields {
         self.settings.style.of_ruling(ruling, self.backend.clock())
     }
 
     /// A refusal as the client behind the asker gets it.
-    pub(super) fn refusal(&self, ruling: &Ruling, fields: &HeaderFields) -> Problem {
+    pub(crate) fn refusal(&self, ruling: &Ruling, fields: &HeaderFields) -> Problem {
         Problem::of_ruling(ruling, fields, self.settings.style.tells())
     }
 }

@@ -8,6 +8,7 @@ mod hold;
 mod own;
 mod probe;
 mod problem;
+mod rate_limit;
 mod serve;
 
 use std::sync::Arc;
@@ -62,6 +63,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/reserve/{id}/settle", post(hold::settle))
         .route("/v1/authorize", any(authorize::authorize))
         .route("/v1/authorize/{status}", any(authorize::authorize_as))
+        .route("/json", post(rate_limit::json))
         .route("/healthz", get(probe::healthz))
         .route("/readyz", get(probe::readyz))
         .route("/metrics", get(probe::metrics))
@@ -89,8 +91,8 @@ fn segment(uri: &Uri, place: usize) -> &str {
 
 async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let known = "POST /v1/check, /v1/check/batch, /v1/peek, /v1/refund, /v1/reserve and \
-                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; GET /healthz, \
-                 /readyz, /metrics, /openapi.json";
+                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; POST /json; GET \
+                 /healthz, /readyz, /metrics, /openapi.json";
     let detail = format!("there is nothing at {:?}, try one of {known}", cut(uri.path()));
     app.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
 }

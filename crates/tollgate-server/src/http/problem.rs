@@ -103,7 +103,12 @@ impl Problem {
         problem
     }
 
-    fn limited(violated: Vec<String>, fields: &HeaderFields, tells: Verbosity) -> Problem {
+    /// Limits that do not let a request pass, by their names.
+    pub(crate) fn limited(
+        violated: Vec<String>,
+        fields: &HeaderFields,
+        tells: Verbosity,
+    ) -> Problem {
         let detail = match fields.get("retry-after") {
             Some("1") => "too many requests, try again in 1 second".to_owned(),
             Some(seconds) => format!("too many requests, try again in {seconds} seconds"),
@@ -118,15 +123,18 @@ impl Problem {
     }
 
     /// Answered with another status, for proxies that understand few.
-    pub(super) fn with_status(mut self, status: StatusCode) -> Problem {
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = status;
         self
     }
 
-    pub(crate) fn response(&self) -> Response {
+    pub(crate) fn json(&self) -> Vec<u8> {
         // Plain text and numbers always become JSON.
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        let mut response = Response::new(Body::from(json));
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(crate) fn response(&self) -> Response {
+        let mut response = Response::new(Body::from(self.json()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

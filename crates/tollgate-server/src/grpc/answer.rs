@@ -1,0 +1,203 @@
+//! What Envoy is told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prost_types::value::Kind;
+use prost_types::{Struct, Value};
+use tollgate::{HeaderFields, Limit, Reason, Ruling};
+
+use super::ask::UNITS;
+use super::decide::Verdict;
+use super::rate_limit_response::rate_limit::Unit;
+use super::rate_limit_response::{Code, DescriptorStatus, RateLimit};
+use super::{HeaderValue, RateLimitResponse};
+use crate::app::App;
+use crate::http::{Problem, reason};
+
+/// What a limit that a client sends is called in the RateLimit fields.
+const SENT: &str = "descriptor";
+
+/// The figures of a verdict.
+struct Told<'v> {
+    status: DescriptorStatus,
+    /// What decided, if anything did.
+    rule: Option<&'v str>,
+    reason: &'static str,
+    limit: u64,
+    remaining: u64,
+    /// After how long the same is allowed; `None` if never.
+    retry_after: Option<Duration>,
+}
+
+/// The answer to a request whose descriptors came to `verdicts`.
+pub(super) fn response(app: &App, verdicts: &[Verdict]) -> RateLimitResponse {
+    let mut told: Vec<Told<'_>> = verdicts.iter().map(told).collect();
+    let allowed = verdicts.iter().all(Verdict::is_allowed);
+    let place = deciding(&told, verdicts, allowed);
+    let statuses = told.iter_mut().map(|told| std::mem::take(&mut told.status)).collect();
+    let mut response = RateLimitResponse {
+        overall_code: code(allowed).into(),
+        statuses,
+        ..RateLimitResponse::default()
+    };
+    let (Some(told), Some(verdict)) = (told.get(place), verdicts.get(place)) else {
+        return response;
+    };
+    let fields = fields(app, verdict);
+    let headers = fields.iter().map(|(key, value)| header(key, value));
+    response.response_headers_to_add = headers.collect();
+    if !allowed {
+        let refusal = refusal(app, verdict, &fields);
+        // An answer that is let pass has a type of its own.
+        response.response_headers_to_add.extend([
+            header("content-type", "application/problem+json"),
+            header("cache-control", "no-store"),
+        ]);
+        response.raw_body = refusal.json();
+    }
+    response.dynamic_metadata = told.rule.map(|rule| metadata(rule, told.reason, place));
+    response
+}
+
+/// Which descriptor decides: of those that refuse, the one with the longest wait; else the one
+/// that has the smallest share left.
+fn deciding(told: &[Told<'_>], verdicts: &[Verdict], allowed: bool) -> usize {
+    let each = told.iter().zip(verdicts).enumerate();
+    let refusing = each.filter(|(_, (_, verdict))| allowed || !verdict.is_allowed());
+    let decided = refusing.reduce(|decided, other| {
+        let (a, b) = (decided.1.0, other.1.0);
+        let closer = if allowed {
+            u128::from(b.remaining) * u128::from(a.limit)
+                < u128::from(a.remaining) * u128::from(b.limit)
+        } else {
+            wait(b) > wait(a)
+        };
+        if closer { other } else { decided }
+    });
+    decided.map_or(0, |(place, _)| place)
+}
+
+fn wait(told: &Told<'_>) -> Duration {
+    told.retry_after.unwrap_or(Duration::MAX)
+}
+
+fn told(verdict: &Verdict) -> Told<'_> {
+    match verdict {
+        Verdict::Ruled(ruling) => of_ruling(ruling),
+        Verdict::Sent(limit, decision) => Told {
+            status: DescriptorStatus {
+                code: code(decision.is_allowed()).into(),
+                current_limit: Some(current(limit, "")),
+                limit_remaining: units(decision.remaining()),
+                duration_until_reset: Some(whole_seconds(decision.reset_after())),
+            },
+            rule: None,
+            reason: "limits",
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after(),
+        },
+        Verdict::Nothing => nothing(None, "limits"),
+    }
+}
+
+fn of_ruling(ruling: &Ruling) -> Told<'_> {
+    let (rule, reason) = (ruling.rule(), reason(ruling.reason()));
+    if ruling.reason() == Reason::DenyList {
+        return nothing(rule, reason);
+    }
+    let decided = ruling.rules().find(|of| !of.is_shadow() && Some(of.rule()) == rule);
+    let Some(figures) = decided else {
+        // Nothing limits it.
+        let status = DescriptorStatus {
+            code: code(ruling.is_allowed()).into(),
+            limit_remaining: u32::MAX,
+            ..DescriptorStatus::default()
+        };
+        let (limit, remaining) = (u64::MAX, u64::MAX);
+        return Told { status, rule, reason, limit, remaining, retry_after: ruling.retry_after() };
+    };
+    Told {
+        status: DescriptorStatus {
+            code: code(ruling.is_allowed()).into(),
+            current_limit: figures.numbers().map(|limit| current(limit, figures.rule())),
+            limit_remaining: units(figures.remaining()),
+            duration_until_reset: Some(whole_seconds(figures.reset_after())),
+        },
+        rule,
+        reason,
+        limit: figures.limit(),
+        remaining: figures.remaining(),
+        retry_after: figures.retry_after(),
+    }
+}
+
+/// Of what never passes.
+fn nothing<'v>(rule: Option<&'v str>, reason: &'static str) -> Told<'v> {
+    let name = rule.unwrap_or_default().to_owned();
+    let status = DescriptorStatus {
+        code: Code::OverLimit.into(),
+        current_limit: Some(RateLimit { name, ..RateLimit::default() }),
+        ..DescriptorStatus::default()
+    };
+    Told { status, rule, reason, limit: 0, remaining: 0, retry_after: None }
+}
+
+fn code(allowed: bool) -> Code {
+    if allowed { Code::Ok } else { Code::OverLimit }
+}
+
+fn current(limit: &Limit, name: &str) -> RateLimit {
+    let unit = UNITS.iter().find(|(_, length)| *length == limit.period());
+    // Without a unit, Envoy tells its clients of no window.
+    let unit = unit.map_or(Unit::Unknown, |(unit, _)| *unit);
+    RateLimit { requests_per_unit: units(limit.count()), unit: unit.into(), name: name.to_owned() }
+}
+
+fn units(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// Rounded up: Envoy cuts off what is less than a second.
+fn whole_seconds(wait: Duration) -> prost_types::Duration {
+    let seconds = wait.as_nanos().div_ceil(1_000_000_000);
+    prost_types::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+fn fields(app: &App, verdict: &Verdict) -> HeaderFields {
+    match verdict {
+        Verdict::Ruled(ruling) => app.fields(ruling),
+        Verdict::Sent(limit, decision) => {
+            let style = app.settings.style;
+            style.of_decision((SENT, limit), decision, app.backend.clock())
+        }
+        Verdict::Nothing => HeaderFields::new(),
+    }
+}
+
+fn refusal(app: &App, verdict: &Verdict, fields: &HeaderFields) -> Problem {
+    // Envoy answers with this status unless it is told otherwise.
+    let status = ::http::StatusCode::TOO_MANY_REQUESTS;
+    match verdict {
+        Verdict::Ruled(ruling) => app.refusal(ruling, fields).with_status(status),
+        _ => Problem::limited(Vec::new(), fields, app.settings.style.tells()),
+    }
+}
+
+/// As `value`: Envoy makes nothing of a header that only has `raw_value`.
+fn header(key: &str, value: &str) -> HeaderValue {
+    HeaderValue { key: key.to_owned(), value: value.to_owned() }
+}
+
+/// What decided, for Envoy's access log.
+fn metadata(rule: &str, reason: &str, place: usize) -> Struct {
+    let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
+    let place = u32::try_from(place).unwrap_or(u32::MAX);
+    let fields = BTreeMap::from([
+        ("rule".to_owned(), text(rule)),
+        ("reason".to_owned(), text(reason)),
+        ("descriptor".to_owned(), Value { kind: Some(Kind::NumberValue(place.into())) }),
+    ]);
+    Struct { fields }
+}

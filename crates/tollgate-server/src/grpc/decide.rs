@@ -1,0 +1,267 @@
+//! Deciding the descriptors of a request: all of them are charged, or none.
+//!
+//! One descriptor is one decision. Of several, each is reserved in turn; if any refuses, what the
+//! others hold is given back. So it may for a moment refuse what would have fit, and never lets
+//! too much through.
+
+use smallvec::SmallVec;
+use tollgate::{Decision, Limit, Ruling};
+
+use super::answer;
+use super::ask::{self, Act, Ask, Sent, Wrong};
+use super::sent::SentHold;
+use super::{RateLimitRequest, RateLimitResponse};
+use crate::app::App;
+use crate::backend::Held;
+use crate::bounds::DESCRIPTORS_HELD;
+use crate::client_limits::ClientLimiter;
+use crate::metrics::Transport;
+
+/// What becomes of a descriptor.
+#[allow(clippy::large_enum_variant, reason = "nearly all are the large one, and none is boxed")]
+pub(super) enum Verdict {
+    /// By the policy.
+    Ruled(Ruling),
+    /// By a limit that the client has sent.
+    Sent(Limit, Decision),
+    /// The limit that the client has sent lets nothing pass.
+    Nothing,
+}
+
+/// What has become of a descriptor so far.
+enum Standing {
+    Held(Holding),
+    /// Refused in earnest.
+    Refused(Verdict),
+    /// Only looked at, or given back to.
+    Seen(Verdict),
+}
+
+#[allow(clippy::large_enum_variant, reason = "as of verdicts")]
+enum Holding {
+    Ruled(Held),
+    Sent(Limit, SentHold),
+}
+
+impl Verdict {
+    pub(super) fn is_allowed(&self) -> bool {
+        match self {
+            Verdict::Ruled(ruling) => ruling.is_allowed(),
+            Verdict::Sent(_, decision) => decision.is_allowed(),
+            Verdict::Nothing => false,
+        }
+    }
+}
+
+impl App {
+    /// The answer to a request of Envoy's, however it came.
+    ///
+    /// # Errors
+    /// What is wrong with it. Then nothing was charged.
+    pub(crate) async fn rate_limit(
+        &self,
+        transport: Transport,
+        request: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Wrong> {
+        let asks = ask::read(request)?;
+        // Before anything is charged.
+        let limiters: SmallVec<[Option<ClientLimiter>; 2]> =
+            asks.iter().map(|ask| self.sent_limiter(ask)).collect::<Result<_, _>>()?;
+        let asked = asks.iter().zip(&limiters);
+        if asks.len() == 1 {
+            let mut verdicts = SmallVec::<[Verdict; 1]>::new();
+            for (ask, limiter) in asked {
+                verdicts.push(self.decide_alone(transport, ask, limiter.as_ref()).await);
+            }
+            return Ok(answer::response(self, &verdicts));
+        }
+        let mut standings = Vec::with_capacity(asks.len());
+        let mut refused = false;
+        for (ask, limiter) in asked.clone() {
+            let standing = self.stand(ask, limiter.as_ref(), refused).await;
+            refused |= standing.is_refused();
+            standings.push(standing);
+        }
+        let mut verdicts = Vec::with_capacity(standings.len());
+        for (standing, (ask, limiter)) in standings.into_iter().zip(asked) {
+            verdicts.push(match standing {
+                Standing::Held(holding) if refused && !self.is_postpaid(ask) => {
+                    holding.cancel().await;
+                    self.look(ask, limiter.as_ref()).await
+                }
+                standing => {
+                    if refused && !matches!(standing, Standing::Held(_)) {
+                        self.owe(ask).await;
+                    }
+                    self.conclude(transport, standing).await
+                }
+            });
+        }
+        Ok(answer::response(self, &verdicts))
+    }
+
+    fn sent_limiter(&self, ask: &Ask<'_>) -> Result<Option<ClientLimiter>, Wrong> {
+        ask.sent.map_or(Ok(None), |sent| sent.numbers.limiter(&self.limits))
+    }
+
+    async fn decide_alone(
+        &self,
+        transport: Transport,
+        ask: &Ask<'_>,
+        limiter: Option<&ClientLimiter>,
+    ) -> Verdict {
+        let Act::Take(units) = ask.act else {
+            return self.look_or_give_back(ask, limiter).await;
+        };
+        match (ask.sent, limiter) {
+            (Some(Sent { key, .. }), Some(limiter)) => {
+                let (decision, degraded) = limiter.take(key, units).await;
+                let counts = self.metrics.client_limits(transport);
+                counts.decided(decision.is_allowed(), degraded);
+                Verdict::Sent(limiter.limit().clone(), decision)
+            }
+            (Some(_), None) => Verdict::Nothing,
+            (None, _) => {
+                let request = ask.descriptor.request().cost(units);
+                let ruling = self.backend.check(&request).await;
+                self.metrics.decided(transport, &ruling);
+                if !ruling.is_allowed() {
+                    self.owe(ask).await;
+                }
+                Verdict::Ruled(ruling)
+            }
+        }
+    }
+
+    /// Holds what a descriptor asks for, unless another has `refused` already.
+    async fn stand(
+        &self,
+        ask: &Ask<'_>,
+        limiter: Option<&ClientLimiter>,
+        refused: bool,
+    ) -> Standing {
+        let units = match ask.act {
+            Act::Take(units) if !refused => units,
+            _ => return Standing::Seen(self.look_or_give_back(ask, limiter).await),
+        };
+        match (ask.sent, limiter) {
+            (Some(Sent { key, .. }), Some(limiter)) => {
+                let limit = limiter.limit().clone();
+                match limiter.hold(key, units).await {
+                    Ok(hold) => Standing::Held(Holding::Sent(limit, hold)),
+                    Err(decision) => Standing::Refused(Verdict::Sent(limit, decision)),
+                }
+            }
+            (Some(_), None) => Standing::Refused(Verdict::Nothing),
+            (None, _) => {
+                let request = ask.descriptor.request().cost(units);
+                match self.backend.reserve(&request, DESCRIPTORS_HELD).await {
+                    Ok(held) => Standing::Held(Holding::Ruled(held)),
+                    Err(ruling) => Standing::Refused(Verdict::Ruled(ruling)),
+                }
+            }
+        }
+    }
+
+    /// Whether a descriptor is charged whatever becomes of the request.
+    fn is_postpaid(&self, ask: &Ask<'_>) -> bool {
+        let takes = matches!(ask.act, Act::Take(_));
+        self.settings.postpaid && takes && ask.says_hits && ask.sent.is_none()
+    }
+
+    /// Charges what was refused, into debt, where the operator has it so. Who is in debt already
+    /// owes no more: without a unit left nothing was let pass.
+    async fn owe(&self, ask: &Ask<'_>) {
+        let Act::Take(units) = ask.act else { return };
+        if !self.is_postpaid(ask) {
+            return;
+        }
+        let one = ask.descriptor.request().cost(1);
+        if let Ok(held) = self.backend.reserve(&one, DESCRIPTORS_HELD).await {
+            // Where the store has no answer the units come back by themselves.
+            let _ = held.settle(units).await;
+        }
+    }
+
+    /// Keeps what is held, and counts what was decided.
+    async fn conclude(&self, transport: Transport, standing: Standing) -> Verdict {
+        let verdict = match standing {
+            Standing::Seen(verdict) => return verdict,
+            Standing::Refused(verdict) => verdict,
+            Standing::Held(holding) => holding.commit().await,
+        };
+        match &verdict {
+            Verdict::Ruled(ruling) => self.metrics.decided(transport, ruling),
+            Verdict::Sent(_, decision) => {
+                self.metrics.client_limits(transport).decided(decision.is_allowed(), false);
+            }
+            Verdict::Nothing => {}
+        }
+        verdict
+    }
+
+    async fn look_or_give_back(&self, ask: &Ask<'_>, limiter: Option<&ClientLimiter>) -> Verdict {
+        if let Act::GiveBack(units) = ask.act {
+            match (ask.sent, limiter) {
+                (Some(Sent { key, .. }), Some(limiter)) => limiter.give_back(key, units).await,
+                (Some(_), None) => {}
+                (None, _) => {
+                    let request = ask.descriptor.request().cost(units);
+                    // Where the store has no answer nothing was given back, and nobody can be told.
+                    let _ = self.backend.refund(&request).await;
+                }
+            }
+        }
+        self.look(ask, limiter).await
+    }
+
+    /// How a descriptor stands: what its own charge would meet, or one unit where it has none.
+    async fn look(&self, ask: &Ask<'_>, limiter: Option<&ClientLimiter>) -> Verdict {
+        let units = match ask.act {
+            Act::Take(units) => units,
+            Act::Look | Act::GiveBack(_) => 1,
+        };
+        match (ask.sent, limiter) {
+            (Some(Sent { key, .. }), Some(limiter)) => {
+                let decision = limiter.look(key, units).await;
+                Verdict::Sent(limiter.limit().clone(), decision)
+            }
+            (Some(_), None) => Verdict::Nothing,
+            (None, _) => {
+                let request = ask.descriptor.request().cost(units);
+                Verdict::Ruled(self.backend.peek(&request).await)
+            }
+        }
+    }
+}
+
+impl Standing {
+    fn is_refused(&self) -> bool {
+        match self {
+            Standing::Held(_) => false,
+            Standing::Refused(_) => true,
+            Standing::Seen(verdict) => !verdict.is_allowed(),
+        }
+    }
+}
+
+impl Holding {
+    async fn commit(self) -> Verdict {
+        match self {
+            Holding::Ruled(held) => {
+                let ruling = held.ruling().clone();
+                // Where the store has no answer the units come back by themselves.
+                let _ = held.commit().await;
+                Verdict::Ruled(ruling)
+            }
+            Holding::Sent(limit, hold) => Verdict::Sent(limit, hold.commit().await),
+        }
+    }
+
+    async fn cancel(self) {
+        match self {
+            Holding::Ruled(held) => drop(held.cancel().await),
+            Holding::Sent(_, hold) => hold.cancel().await,
+        }
+    }
+}

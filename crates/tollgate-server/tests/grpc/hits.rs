@@ -1,0 +1,113 @@
+//! How much a request takes, and limits that it brings with it.
+
+use std::time::Duration;
+
+use super::support::*;
+
+fn taking(hits: u64) -> RateLimitDescriptor {
+    RateLimitDescriptor { hits_addend: Some(hits), ..user("ana") }
+}
+
+fn sent(count: u32, unit: i32, name: &str) -> RateLimitDescriptor {
+    let limit = Some(RateLimitOverride { requests_per_unit: count, unit });
+    RateLimitDescriptor { limit, ..user(name) }
+}
+
+#[tokio::test]
+async fn a_request_takes_what_it_says_and_one_where_it_says_nothing() {
+    let rls = Rls::start().await;
+    let response = rls.call(RateLimitRequest { hits_addend: 2, ..request([user("ana")]) }).await;
+    assert_eq!(left(&response.unwrap()), [1]);
+    assert_eq!(left(&rls.ask([user("ana")]).await), [0]);
+    let four = RateLimitRequest { hits_addend: 4, ..request([user("bob")]) };
+    let response = rls.call(four).await.unwrap();
+    assert_eq!(codes(&response), [Code::OverLimit], "it can never pass");
+    assert_eq!(header(&response, "retry-after"), None);
+    assert_eq!(left(&rls.ask([user("bob")]).await), [2], "nothing was taken");
+}
+
+#[tokio::test]
+async fn a_descriptor_says_for_itself_how_much_and_zero_only_looks() {
+    let rls = Rls::start().await;
+    let request = RateLimitRequest { hits_addend: 9, ..request([taking(2)]) };
+    assert_eq!(left(&rls.call(request).await.unwrap()), [1]);
+    for _ in 0..5 {
+        let response = rls.ask([taking(0)]).await;
+        assert_eq!((codes(&response), left(&response)), (vec![Code::Ok], vec![1]));
+    }
+    rls.ask([taking(1)]).await;
+    let response = rls.ask([taking(0)]).await;
+    assert_eq!((codes(&response), left(&response)), (vec![Code::OverLimit], vec![0]));
+    assert_eq!(
+        rls.ask([RateLimitDescriptor { hits_addend: Some(0), ..user("new") }]).await.overall_code(),
+        Code::Ok
+    );
+    assert_eq!(rls.gate.store().len(), 1, "to look makes no state");
+}
+
+#[tokio::test]
+async fn negative_hits_give_back_and_never_above_full() {
+    let rls = Rls::start().await;
+    rls.ask([taking(3)]).await;
+    let back = |hits| RateLimitDescriptor { is_negative_hits: true, ..taking(hits) };
+    assert_eq!(left(&rls.ask([back(2)]).await), [2]);
+    let request = RateLimitRequest {
+        hits_addend: 100,
+        ..request([RateLimitDescriptor { is_negative_hits: true, ..user("ana") }])
+    };
+    let response = rls.call(request).await.unwrap();
+    assert_eq!((codes(&response), left(&response)), (vec![Code::Ok], vec![3]));
+}
+
+/// What Envoy does with costs that are known afterwards: it peeks first, and charges when the
+/// answer has gone out.
+#[tokio::test]
+async fn what_is_paid_afterwards_is_charged_also_where_it_does_not_fit() {
+    let rls = Rls::with(|server| server.postpaid_descriptors()).await;
+    assert_eq!(left(&rls.ask([taking(2)]).await), [1]);
+    assert_eq!(codes(&rls.ask([taking(0)]).await), [Code::Ok], "there is one left");
+    let response = rls.ask([taking(5)]).await;
+    assert_eq!(codes(&response), [Code::OverLimit]);
+    assert_eq!(codes(&rls.ask([taking(0)]).await), [Code::OverLimit], "and now it is owed");
+    // Also beside others, whatever becomes of them.
+    let bob = RateLimitDescriptor { hits_addend: Some(2), ..user("bob") };
+    let response = rls.ask([bob, taking(1), ip("::1")]).await;
+    assert_eq!(codes(&response), [Code::Ok, Code::OverLimit, Code::Ok]);
+    assert_eq!(left(&rls.ask([user("bob"), ip("::1")]).await), [0, 1]);
+    // A window later everything is new.
+    rls.clock.advance(Duration::from_secs(60));
+    assert_eq!(left(&rls.ask([taking(1)]).await), [2]);
+    // Without being told, a refusal takes nothing.
+    let rls = Rls::start().await;
+    rls.ask([taking(2)]).await;
+    rls.ask([taking(5)]).await;
+    assert_eq!(left(&rls.ask([taking(1)]).await), [0]);
+}
+
+#[tokio::test]
+async fn a_limit_that_is_sent_stands_in_for_that_of_the_policy() {
+    let rls = Rls::start().await;
+    for left_over in [1, 0] {
+        let response = rls.ask([sent(2, 3, "ana")]).await;
+        assert_eq!(left(&response), [left_over]);
+        let limit = response.statuses[0].current_limit.as_ref().unwrap();
+        assert_eq!((limit.requests_per_unit, limit.unit()), (2, Unit::Hour));
+        assert_eq!(header(&response, "ratelimit-policy"), Some("\"descriptor\";q=2;w=3600"));
+    }
+    let response = rls.ask([sent(2, 3, "ana")]).await;
+    assert_eq!(codes(&response), [Code::OverLimit]);
+    assert_eq!(header(&response, "retry-after"), Some("3600"));
+    assert!(!response.raw_body.is_empty());
+    // Another key, another unit and the policy's own limit are not touched.
+    assert_eq!(left(&rls.ask([sent(2, 3, "bob")]).await), [1]);
+    assert_eq!(left(&rls.ask([sent(2, 2, "ana")]).await), [1]);
+    assert_eq!(left(&rls.ask([user("ana")]).await), [2]);
+    // Peeks and refunds are of the same limit.
+    let back = RateLimitDescriptor { is_negative_hits: true, ..sent(2, 3, "ana") };
+    assert_eq!(left(&rls.ask([back]).await), [1]);
+    let look = RateLimitDescriptor { hits_addend: Some(0), ..sent(2, 3, "ana") };
+    assert_eq!(left(&rls.ask([look]).await), [1]);
+    rls.clock.advance(Duration::from_secs(3600));
+    assert_eq!(left(&rls.ask([sent(2, 3, "ana")]).await), [1]);
+    assert_eq!(codes(&rls.ask([sent(0, 1, "ana")]).await), [Code::OverLimit], "none are allowed");
+}
