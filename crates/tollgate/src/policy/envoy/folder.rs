@@ -19,7 +19,8 @@ impl Policy {
         let files = Policy::envoy_files(folder)
             .map_err(|error| whole(format!("cannot be read as a folder: {error}")))?;
         if files.is_empty() {
-            let message = "has no file whose name ends with .yaml or .yml, must have one for each domain";
+            let message =
+                "has no file whose name ends with .yaml or .yml, must have one for each domain";
             return Err(whole(message.to_owned()));
         }
         if files.len() > MAX_ENVOY_FILES {
