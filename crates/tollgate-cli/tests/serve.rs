@@ -22,6 +22,7 @@ struct Served {
     address: String,
     /// Of the Redis protocol.
     resp: String,
+    grpc: String,
     log: Arc<Mutex<String>>,
     logging: Option<JoinHandle<()>>,
 }
@@ -30,6 +31,7 @@ impl Served {
     fn start(folder: &Folder, arguments: &[&str]) -> Served {
         let mut child = support::command(folder.path(), &["serve"])
             .args(anywhere("--http", arguments).iter().chain(&anywhere("--resp", arguments)))
+            .args(anywhere("--grpc", arguments))
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -49,10 +51,11 @@ impl Served {
             address.unwrap_or_default().to_owned()
         };
         let (address, resp) = (address_of("http://"), address_of("redis://"));
+        let grpc = address_of("  grpc      ").split(',').next().unwrap_or_default().to_owned();
         let log = Arc::default();
         let stderr = child.stderr.take().expect("a pipe");
         let logging = Some(keep(stderr, Arc::clone(&log)));
-        Served { child, said, address, resp, log, logging }
+        Served { child, said, address, resp, grpc, log, logging }
     }
 
     fn connect(&self) -> TcpStream {
@@ -173,6 +176,7 @@ fn the_readme_shows_what_it_prints() {
     let said = served
         .said
         .replace(&served.address, "127.0.0.1:8080")
+        .replace(&served.grpc, "127.0.0.1:8081")
         .replace(&served.resp, "127.0.0.1:6380")
         .replace(&port(&served.resp), "-p 6380 ");
     assert!(readme.contains(&said), "README.md should show:\n{said}");
@@ -268,6 +272,51 @@ fn a_policy_file_is_obeyed_and_read_again() {
     assert!(log.contains("own.toml:4") && log.contains("the policy was changed"), "{log}");
 }
 
+fn envoy(domain: &str, count: &str) -> String {
+    format!(
+        "domain: {domain}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: hour, requests_per_unit: {count}}}\n"
+    )
+}
+
+#[test]
+fn a_folder_of_envoy_files_is_obeyed_and_read_again() {
+    let folder =
+        Folder::with(&[("edge.yaml", &envoy("edge", "5")), ("mail.yml", &envoy("mail", "6"))]);
+    let served = Served::start(&folder, &["--envoy-config", "."]);
+    assert!(served.said.contains("edge|user: 5/h") && served.said.contains("mail|user: 6/h"));
+    let ask = |domain: &str| {
+        let entries = r#"[{"key": "user", "value": "42"}]"#;
+        let descriptor = format!(r#"{{"entries": {entries}, "hitsAddend": 0}}"#);
+        served.post("/json", &format!(r#"{{"domain": "{domain}", "descriptors": [{descriptor}]}}"#))
+    };
+    assert!(ask("edge").contains(r#""requestsPerUnit":5,"#), "{}", ask("edge"));
+    assert!(ask("mail").contains(r#""requestsPerUnit":6,"#));
+    let sees = |domain: &str, text: &str| wait(text, || ask(domain).contains(text));
+    folder.write("edge.yaml", envoy("edge", "7"));
+    sees("edge", r#""requestsPerUnit":7,"#);
+    // Wrong in one file and changed in another: both stay as they were.
+    folder.write("edge.yaml", envoy("edge", "many"));
+    folder.write("mail.yml", envoy("mail", "8"));
+    served.wait_for_log("the policy stays as it was");
+    assert!(
+        ask("edge").contains(r#""requestsPerUnit":7,"#)
+            && ask("mail").contains(r#""requestsPerUnit":6,"#)
+    );
+    folder.write("edge.yaml", envoy("edge", "9"));
+    folder.write("third.yaml", envoy("third", "1"));
+    sees("third", r#""requestsPerUnit":1,"#);
+    assert!(
+        ask("edge").contains(r#""requestsPerUnit":9,"#)
+            && ask("mail").contains(r#""requestsPerUnit":8,"#)
+    );
+    std::fs::remove_file(folder.path().join("third.yaml")).unwrap();
+    sees("third", r#""code":"OK","limitRemaining":4294967295"#);
+    served.signal("TERM");
+    let (code, log) = served.ended();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("edge.yaml:4") && log.contains("the policy was changed"), "{log}");
+}
+
 #[test]
 fn a_snapshot_keeps_what_was_taken_over_a_restart() {
     let folder = Folder::new();
@@ -310,7 +359,11 @@ fn what_it_cannot_start_with_is_told() {
         (vec!["--policy", "none.toml"], 2, "none.toml"),
         (vec!["--http", "8080"], 2, "such as 127.0.0.1:8080"),
         (vec!["--resp", "6380"], 2, "or off"),
-        (vec!["--http", "off", "--resp", "off"], 2, "nothing to listen on"),
+        (vec!["--grpc", "8081"], 2, "or off"),
+        (vec!["--envoy-config", "."], 2, "must have one for each domain"),
+        (vec!["--envoy-config", "none"], 2, "cannot be read as a folder"),
+        (vec!["--envoy-config", ".", "--policy", "wrong.toml"], 2, "--envoy-config"),
+        (vec!["--http", "off", "--grpc", "off", "--resp", "off"], 2, "nothing to listen on"),
         (
             vec!["--http", &taken],
             1,

@@ -213,13 +213,6 @@ fn the_common_variable_for_levels_is_heard_where_it_can_be() {
 }
 
 #[test]
-fn nothing_is_served_with_what_is_not_there_yet() {
-    let said = Folder::new().tollgate(&["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("--grpc is not there yet"), "{}", said.err);
-}
-
-#[test]
 fn files_on_the_page_are_right() {
     let page = include_str!("../../../docs/server.md");
     let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());

@@ -14,6 +14,7 @@ const SHOWN_RULES: usize = 10;
 
 pub(super) struct Banner<'a> {
     pub(super) http: Option<SocketAddr>,
+    pub(super) grpc: Option<SocketAddr>,
     pub(super) resp: Option<SocketAddr>,
     pub(super) tls: bool,
     /// Whether clients must have a certificate.
@@ -35,6 +36,9 @@ impl Banner<'_> {
         let s = if self.tls { "s" } else { "" };
         if let Some(http) = self.http {
             writeln!(out, "  http      http{s}://{http}")?;
+        }
+        if let Some(grpc) = self.grpc {
+            writeln!(out, "  grpc      {grpc}, Envoy's rate limit service")?;
         }
         if let Some(resp) = self.resp {
             writeln!(out, "  resp      redis{s}://{resp}")?;
@@ -58,7 +62,7 @@ impl Banner<'_> {
         }
         self.write_rules(out)?;
         self.write_what_to_try(out)?;
-        for address in [self.http, self.resp].into_iter().flatten() {
+        for address in [self.http, self.grpc, self.resp].into_iter().flatten() {
             if !address.ip().is_loopback() && !self.known_clients {
                 writeln!(
                     out,

@@ -37,7 +37,7 @@ fn advice(address: SocketAddr, cause: &io::Error, config: &Config) -> String {
 }
 
 /// An error and what caused it, in one line.
-fn chain(error: &dyn Error) -> String {
+pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

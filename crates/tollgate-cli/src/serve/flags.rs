@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::Serve;
 use super::config::{Given, SETTINGS};
 
-const ABOUT: &str = "Answer programs and proxies over HTTP and the Redis protocol";
+const ABOUT: &str = "Answer programs and proxies over HTTP, Envoy's gRPC and the Redis protocol";
 
 const AFTER: &str = "\
 Every setting is also a variable, TOLLGATE_HTTP for --http, and a key of [server] in the file, see
@@ -16,6 +16,7 @@ Examples:
   tollgate serve
   tollgate serve --config tollgate.toml
   tollgate serve --policy limits.toml --http 0.0.0.0:8080 --trusted-proxy 10.0.0.0/8
+  tollgate serve --envoy-config ratelimit/config --grpc 0.0.0.0:8081
   tollgate serve --config tollgate.toml --print-config
 
 The policy file is watched: what it holds is in force as soon as it is written, unless it is wrong.

@@ -3,9 +3,11 @@
 mod banner;
 mod busy;
 mod config;
+mod envoy_folder;
 mod flags;
 mod log;
 mod notify;
+mod operators;
 mod signals;
 mod snapshot;
 
@@ -21,6 +23,7 @@ use crate::paint::Paint;
 use crate::{Failure, policy_file};
 use banner::Banner;
 use config::{Config, Configured, Given, Reread, Store};
+use envoy_folder::EnvoyFolder;
 use notify::Notify;
 use signals::Signals;
 
@@ -50,10 +53,6 @@ impl Serve {
             }
             return Ok(());
         }
-        let wrong = configured.not_there_yet();
-        if !wrong.is_empty() {
-            return Err(Failure::Files(policy_file::lines(&wrong)));
-        }
         let config = &configured.config;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(cannot("start"))?;
@@ -73,12 +72,20 @@ impl Serve {
     }
 }
 
-/// The policy over its store.
-fn backend(config: &Config) -> Result<Backend, Failure> {
-    let policy = match &config.policy {
-        Some(path) => policy_file::read_or_fail(path)?,
-        None => default_policy()?,
+/// The policy over its store, and the folder it is from, if it is.
+fn backend(config: &Config) -> Result<(Backend, Option<EnvoyFolder>), Failure> {
+    let (folder, policy) = match (&config.policy, &config.envoy_config) {
+        (Some(path), _) => (None, policy_file::read_or_fail(path)?),
+        (None, Some(path)) => {
+            let (folder, policy) = EnvoyFolder::open(path)?;
+            (Some(folder), policy)
+        }
+        (None, None) => (None, default_policy()?),
     };
+    Ok((over_store(config, policy)?, folder))
+}
+
+fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
     match &config.store {
         Store::Memory => gate(config, policy).map(Backend::Memory),
         Store::Redis(url) => {
@@ -126,27 +133,32 @@ fn keep(config: &Config, backend: &Backend) -> Result<(), Failure> {
 
 async fn serve(
     configured: &Configured,
-    backend: Backend,
+    (backend, folder): (Backend, Option<EnvoyFolder>),
     (out, paint): (&mut impl Write, Paint),
 ) -> Result<(), Failure> {
     let (config, policy) = (&configured.config, backend.policy());
     // Before anything is announced: who reads it may send a signal at once.
     let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
     let notify = Notify::from_environment().map_err(cannot("notify the service manager"))?;
-    let bound = server(config, backend.clone())?.bind().await;
+    let (admin, anybody) = operators::admin(config, config.policy.as_deref())?;
+    let bound = server(config, backend.clone())?.admin(admin).bind().await;
     let server = bound.map_err(|error| Failure::Start(busy::explain(&error, config)))?;
     let counts = server.reload_counts();
+    let following = folder.map(|folder| folder.follow(&backend, counts.clone()));
+    let _following = following.transpose()?;
     let follow = |path| follow(&backend, path, (counts, configured.reread()));
     let _watch = config.policy.as_deref().map(follow).transpose()?;
     let banner = Banner {
         http: server.http_address(),
+        grpc: server.grpc_address(),
         resp: server.resp_address(),
+        admin: server.admin_address().filter(|_| anybody),
         tls: config.tls_cert.is_some(),
         known_clients: config.tls_client_ca.is_some(),
         store: &config.store,
         kept: config.snapshot.is_some(),
         policy: &policy,
-        file: config.policy.as_deref(),
+        file: config.policy.as_deref().or(config.envoy_config.as_deref()),
     };
     banner.write(out, paint)?;
     let _alive = notify.ready();
@@ -169,6 +181,7 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
     let style = HeaderStyle::new().dialect(config.headers).verbosity(config.tell);
     let server = Server::builder(backend)
         .http(config.http)
+        .grpc(config.grpc)
         .resp(config.resp)
         .resp_bounds(RespBounds {
             connections: config.max_resp_connections,
@@ -185,6 +198,7 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
         Some(password) => server.resp_password(password.as_str()),
         None => server,
     };
+    let server = if config.postpaid { server.postpaid_descriptors() } else { server };
     let named = config.attributes.iter();
     Ok(named.fold(server, |server, (attribute, header)| {
         server.header_attribute(attribute, header.clone())
@@ -212,16 +226,26 @@ fn follow(
     path: &Path,
     (counts, mut settings): (ReloadCounts, Option<Reread>),
 ) -> Result<Watch, Failure> {
-    let watch = backend.follow(path, move |reload| match reload {
+    let watch = backend.follow(path, move |reload| {
+        tell_reload(&reload, &counts);
+        if let Reload::Changed(_) = reload {
+            for line in settings.as_mut().map(Reread::look).unwrap_or_default() {
+                tracing::warn!("{line}");
+            }
+        }
+    });
+    watch.map_err(cannot("watch the policy"))
+}
+
+/// Counts what has become of a policy, and says it in the log.
+fn tell_reload(reload: &Reload, counts: &ReloadCounts) {
+    match reload {
         Reload::Changed(loaded) => {
             counts.changed();
             for warning in policy_file::lines(&loaded.warnings) {
                 tracing::warn!("{warning}");
             }
             tracing::info!(rules = loaded.policy.rules.len(), "the policy was changed");
-            for line in settings.as_mut().map(Reread::look).unwrap_or_default() {
-                tracing::warn!("{line}");
-            }
         }
         Reload::Refused(error) => {
             counts.refused();
@@ -231,8 +255,7 @@ fn follow(
             tracing::error!("the policy stays as it was");
         }
         _ => {}
-    });
-    watch.map_err(cannot("watch the policy"))
+    }
 }
 
 fn cannot(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {

@@ -93,7 +93,7 @@ impl App {
                     if refused && !matches!(standing, Standing::Held(_)) {
                         self.owe(ask).await;
                     }
-                    self.conclude(transport, standing).await
+                    self.conclude(transport, ask, standing).await
                 }
             });
         }
@@ -124,7 +124,7 @@ impl App {
             (None, _) => {
                 let request = ask.descriptor.request().cost(units);
                 let ruling = self.backend.check(&request).await;
-                self.metrics.decided(transport, &ruling);
+                self.decided(transport, &request, &ruling);
                 if !ruling.is_allowed() {
                     self.owe(ask).await;
                 }
@@ -184,14 +184,14 @@ impl App {
     }
 
     /// Keeps what is held, and counts what was decided.
-    async fn conclude(&self, transport: Transport, standing: Standing) -> Verdict {
+    async fn conclude(&self, transport: Transport, ask: &Ask<'_>, standing: Standing) -> Verdict {
         let verdict = match standing {
             Standing::Seen(verdict) => return verdict,
             Standing::Refused(verdict) => verdict,
             Standing::Held(holding) => holding.commit().await,
         };
         match &verdict {
-            Verdict::Ruled(ruling) => self.metrics.decided(transport, ruling),
+            Verdict::Ruled(ruling) => self.decided(transport, &ask.descriptor.request(), ruling),
             Verdict::Sent(_, decision) => {
                 self.metrics.client_limits(transport).decided(decision.is_allowed(), false);
             }

@@ -14,7 +14,7 @@ use tonic_health::ServingStatus;
 use super::service::Services;
 use crate::app::App;
 use crate::bounds::{
-    CONNECTION_WINDOW, DRAIN, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS,
+    CONNECTION_WINDOW, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS,
     PING_EVERY, PING_TIMEOUT, WRITE_TIMEOUT,
 };
 use crate::listen::{Accepted, Listener, Stop};
@@ -50,7 +50,7 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
         health.set_service_status(name, ServingStatus::NotServing).await;
     }
     let all = async { while connections.join_next().await.is_some() {} };
-    match timeout(DRAIN, all).await {
+    match timeout(app.settings.drain, all).await {
         Ok(()) => Stopped::InOrder,
         Err(_) => {
             connections.shutdown().await;
@@ -61,7 +61,8 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
 
 /// Answers a connection's calls until either side has had enough.
 async fn answer(accepted: Accepted, services: Services, stop: Stop) {
-    let Accepted { stream, peer, place: _place } = accepted;
+    let peer = accepted.peer;
+    let Some((stream, _place)) = accepted.open().await else { return };
     let app = services.app();
     let calls = Arc::new(AtomicU64::new(0));
     let service = service_fn({
@@ -101,7 +102,7 @@ async fn answer(accepted: Accepted, services: Services, stop: Stop) {
     }
     // Tells the client to go elsewhere, and lets what it has begun end.
     connection.as_mut().graceful_shutdown();
-    let _ = timeout(DRAIN, connection).await;
+    let _ = timeout(app.settings.drain, connection).await;
 }
 
 /// Ready when nothing was called for long; at first, when nothing was called at all.

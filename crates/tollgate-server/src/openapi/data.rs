@@ -26,7 +26,7 @@ const fn text(path: &'static str, summary: &'static str) -> Operation {
 }
 
 /// All of them; `tests.rs` compares them with the routes.
-pub(super) const OPERATIONS: [Operation; 14] = [
+pub(super) const OPERATIONS: [Operation; 15] = [
     Operation {
         query: &[ENFORCE],
         body: ASKED,
@@ -69,6 +69,14 @@ pub(super) const OPERATIONS: [Operation; 14] = [
     },
     authorize("/v1/authorize", "Asked by proxies, with any method"),
     authorize("/v1/authorize/{status}", "The same, refusing with this status"),
+    Operation {
+        body: body(
+            "RateLimitRequest",
+            r#"{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "42"}]}]}"#,
+        ),
+        denies_alike: true,
+        ..post("/json", "Envoy's rate limit service as JSON", "RateLimitResponse")
+    },
     text("/healthz", "Whether the process lives"),
     text("/readyz", "Whether it should get requests"),
     text("/metrics", "For Prometheus"),

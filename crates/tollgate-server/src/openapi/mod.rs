@@ -29,6 +29,8 @@ pub(crate) struct Operation {
     pub(crate) answer_type: &'static str,
     /// The schema of the answer with status 200, or what that means where it is empty.
     pub(crate) answer: &'static str,
+    /// Whether a denial, with status 429, is answered by the same schema and not by a problem.
+    pub(crate) denies_alike: bool,
 }
 
 /// A name in the query.
@@ -58,6 +60,7 @@ impl Operation {
             body: None,
             answer_type: "application/json",
             answer: "",
+            denies_alike: false,
         }
     }
 
@@ -76,6 +79,9 @@ impl Operation {
                 },
             },
         });
+        if self.denies_alike {
+            shown["responses"]["429"] = self.answered();
+        }
         if let Some(role) = role {
             shown["security"] = json!([{"token": []}]);
             let word = if role == AdminRole::Write { "write" } else { "read" };

@@ -8,7 +8,7 @@ use crate::http::millis;
 /// All of them, by name.
 pub(super) fn all() -> Value {
     let mut all = Map::new();
-    for part in [asked(), answered(), asked_by_operators(), told_to_operators(), seen()] {
+    for part in [asked(), answered(), envoys(), asked_by_operators(), told_to_operators(), seen()] {
         if let Value::Object(part) = part {
             all.extend(part);
         }
@@ -137,6 +137,38 @@ fn answered() -> Value {
             "violated-policies": list(&text()), "errors": list(&refer("Finding")),
         }), &["type", "title", "status"]),
         "Finding": whole(json!({"line": count(), "rule": maybe("string"), "message": text()})),
+    })
+}
+
+/// Messages of Envoy's rate limit service, as protobuf writes them in JSON.
+fn envoys() -> Value {
+    let small = || json!({"type": "integer", "minimum": 0, "maximum": u32::MAX});
+    let entry = object(json!({"key": text(), "value": text()}), &[]);
+    let unit = json!({"enum": ["SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"]});
+    let limit = object(json!({"requestsPerUnit": small(), "unit": unit}), &[]);
+    let descriptor = object(
+        json!({
+            "entries": list(&entry), "limit": or_null(limit), "isNegativeHits": truth(),
+            "hitsAddend": or_null(json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})),
+        }),
+        &[],
+    );
+    let request = json!({
+        "domain": text(), "descriptors": list(&descriptor), "hitsAddend": small(),
+    });
+    let current = object(json!({"requestsPerUnit": small(), "unit": text(), "name": text()}), &[]);
+    let status = json!({
+        "code": text(), "currentLimit": current, "limitRemaining": small(),
+        "durationUntilReset": text(),
+    });
+    let response = json!({
+        "overallCode": text(), "statuses": list(&object(status, &["code"])),
+        "responseHeadersToAdd": list(&whole(json!({"key": text(), "value": text()}))),
+        "rawBody": text(), "dynamicMetadata": {"type": "object"},
+    });
+    json!({
+        "RateLimitRequest": object(request, &["domain", "descriptors"]),
+        "RateLimitResponse": object(response, &["overallCode", "statuses"]),
     })
 }
 

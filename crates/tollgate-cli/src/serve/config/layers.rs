@@ -8,7 +8,7 @@ use tollgate::Finding;
 use super::file::ConfigFile;
 use super::reread::Reread;
 use super::setting::{Read, Setting, Shape};
-use super::settings::{NOT_YET, SETTINGS};
+use super::settings::SETTINGS;
 use super::{Config, Store};
 use crate::paint::printable;
 use crate::test::closest;
@@ -140,20 +140,6 @@ impl Configured {
         file.map(Reread::new)
     }
 
-    /// What is wanted and not there yet.
-    pub(crate) fn not_there_yet(&self) -> Vec<Finding> {
-        let is_wanted = |given: &&Given| {
-            let is_default = given.source == Source::Default
-                || given.items.iter().all(|item| Some(item.text.as_str()) == given.setting.default);
-            NOT_YET.contains(&given.setting.name) && !is_default
-        };
-        let wrong = |given: &Given| {
-            let line = given.items.first().map_or(0, |item| item.line);
-            given.wrong(line, "is not there yet, leave it out")
-        };
-        self.in_force.iter().filter(is_wanted).map(wrong).collect()
-    }
-
     /// What is in force of a setting.
     pub(super) fn find(&self, name: &str) -> Option<&Given> {
         self.in_force.iter().find(|given| given.setting.name == name)
@@ -210,6 +196,10 @@ impl Configured {
                 let what = format!("is given without {other} (--{flag}), give both");
                 wrong.push(given.wrong(line, &what));
             }
+        }
+        if let (Some(given), Some(_)) = (self.find("envoy_config"), self.find("policy")) {
+            let line = given.items.first().map_or(0, |item| item.line);
+            wrong.push(given.wrong(line, "is given beside policy (--policy), leave one out"));
         }
         if let (Some(given), Store::Redis(_)) = (self.find("snapshot"), &self.config.store) {
             let line = given.items.first().map_or(0, |item| item.line);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use tollgate::{Dialect, Verbosity};
-use tollgate_server::ProxyHeaders;
+use tollgate_server::{AdminListen, ProxyHeaders};
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use file::read_both;
@@ -27,7 +27,6 @@ pub(super) use settings::SETTINGS;
 
 /// Everything that can be chosen, as chosen.
 #[derive(Default)]
-#[allow(dead_code, reason = "what is not there yet is read by nobody")]
 pub(super) struct Config {
     pub(super) policy: Option<PathBuf>,
     pub(super) http: Option<SocketAddr>,
@@ -35,13 +34,14 @@ pub(super) struct Config {
     pub(super) resp: Option<SocketAddr>,
     pub(super) resp_password: Option<String>,
     pub(super) resp_threads: Option<usize>,
-    pub(super) admin: AdminAt,
+    pub(super) admin: AdminListen,
     pub(super) admin_tokens: Option<PathBuf>,
     pub(super) admin_token_read: Option<String>,
     pub(super) admin_token_write: Option<String>,
     pub(super) insecure_admin: bool,
     pub(super) audit: Option<PathBuf>,
     pub(super) envoy_config: Option<PathBuf>,
+    pub(super) postpaid: bool,
     pub(super) store: Store,
     pub(super) nodes: u64,
     pub(super) namespace: String,
@@ -59,16 +59,6 @@ pub(super) struct Config {
     pub(super) max_resp_connections: usize,
     pub(super) drain: Duration,
     pub(super) log: Log,
-}
-
-/// Where operators are answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AdminAt {
-    #[default]
-    Off,
-    /// Where HTTP is.
-    Same,
-    At(#[allow(dead_code, reason = "it is not there yet")] SocketAddr),
 }
 
 /// Where state is kept.

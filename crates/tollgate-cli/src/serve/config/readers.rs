@@ -6,10 +6,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::HeaderName;
+use tollgate_server::AdminListen;
 use tollgate_tower::ClientIp;
 use tracing_subscriber::filter::Targets;
 
-use super::{AdminAt, Store};
+use super::Store;
 use crate::duration;
 
 /// An address, or nowhere.
@@ -22,11 +23,11 @@ pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     }
 }
 
-pub(super) fn admin(text: &str) -> Result<AdminAt, String> {
+pub(super) fn admin(text: &str) -> Result<AdminListen, String> {
     match text {
-        "off" => Ok(AdminAt::Off),
-        "same" => Ok(AdminAt::Same),
-        _ => text.parse().map(AdminAt::At).map_err(|_| {
+        "off" => Ok(AdminListen::Off),
+        "same" => Ok(AdminListen::Same),
+        _ => text.parse().map(AdminListen::At).map_err(|_| {
             "must be same, off, or an address and a port, such as 127.0.0.1:8082".to_owned()
         }),
     }
