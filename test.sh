@@ -7,9 +7,9 @@ usage() {
     cat <<'HELP'
 Usage: ./test.sh [--long]
 
-Formatting, lints, tests, examples, loom models, quick fuzzing, end-to-end tests and documentation, in this
-order; stops at the first failure. Needs Rust 1.88 or later; installs with apt-get what is missing of
-redis-server, nginx, haproxy, caddy and prometheus.
+Formatting, lints, tests, end-to-end tests, examples, loom models, quick fuzzing and documentation, in this order;
+stops at the first failure. Needs Rust 1.88 and Python 3.11 or later; installs with apt-get what is missing of
+redis-server, nginx, haproxy, caddy and prometheus, and with pip, under target/, what the end-to-end tests need.
 
   --long   many more random cases and longer fuzzing: an hour instead of minutes
   --help   this text
@@ -80,6 +80,9 @@ fi
 step "tests"
 cargo test --workspace --all-features
 
+step "end to end"
+tests/e2e/run.sh
+
 step "a fuzzer asks everything that /openapi.json describes"
 tests/e2e/openapi.sh
 
@@ -101,9 +104,6 @@ RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
 
 step "fuzzing"
 fuzz/quick.sh
-
-step "end to end, with software that we did not write"
-tests/e2e/run.sh
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests against the debug build, with software that we did not write.
+# Runs the end-to-end tests against the binary in $TOLLGATE, or the one that it builds, with software
+# that we did not write.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-tests/e2e/setup.sh
-cargo build --quiet -p tollgate-cli
-# Debian's own, which has the libraries of its packages.
-python=/usr/bin/python3
-[ -x "$python" ] || python=python3
-cd tests/e2e
-# In continuous integration nothing may be left out.
-PYTHONDONTWRITEBYTECODE=1 exec "$python" -W error::ResourceWarning -m unittest "$@"
+if [ -z "${TOLLGATE:-}" ]; then
+    cargo build --quiet -p tollgate-cli
+    TOLLGATE="${CARGO_TARGET_DIR:-target}/debug/tollgate"
+fi
+TOLLGATE="$(cd "$(dirname "$TOLLGATE")" && pwd)/$(basename "$TOLLGATE")"
+python="$(tests/e2e/setup.sh)"
+ENVOY="${ENVOY:-$(dirname "$python")/envoy}"
+export TOLLGATE ENVOY
+exec "$python" -B -W error::ResourceWarning -m unittest discover --start-directory tests/e2e --verbose "$@"

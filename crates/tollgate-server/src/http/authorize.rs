@@ -72,7 +72,7 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
             None => refusal.response(),
         }
     };
-    tell(response.headers_mut(), fields);
+    tell(response.headers_mut(), &fields);
     response
 }
 

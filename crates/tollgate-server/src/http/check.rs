@@ -64,7 +64,7 @@ impl App {
             Denied::Enforced if !ruling.is_allowed() => self.refusal(ruling, &fields).response(),
             _ => json(&Decision::new(ruling)),
         };
-        tell(response.headers_mut(), fields);
+        tell(response.headers_mut(), &fields);
         response
     }
 }

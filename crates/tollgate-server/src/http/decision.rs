@@ -179,11 +179,9 @@ pub(crate) fn text(of_type: &'static str, text: String) -> Response {
 }
 
 /// Adds what is told of limits.
-pub(super) fn tell(headers: &mut HeaderMap, fields: HeaderFields) {
-    let (text, values) = fields.into_text();
-    let text = Bytes::from(text);
-    for (name, range) in values {
-        if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(range)) {
+pub(super) fn tell(headers: &mut HeaderMap, fields: &HeaderFields) {
+    for (name, value) in fields.iter_bytes() {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
             headers.insert(HeaderName::from_static(name), value);
         }
     }

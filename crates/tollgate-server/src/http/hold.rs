@@ -129,7 +129,7 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         }
         let id = format!("{id:032x}");
         let mut response = json(&Reserved { id, timeout_ms: millis(timeout), decision });
-        tell(response.headers_mut(), fields);
+        tell(response.headers_mut(), &fields);
         Ok(response)
     };
     reserved.await.unwrap_or_else(|problem: Problem| app.bad(&problem))

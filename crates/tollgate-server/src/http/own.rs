@@ -53,7 +53,7 @@ impl App {
             }
             _ => json(&Decision::of_own(listed)),
         };
-        tell(response.headers_mut(), fields);
+        tell(response.headers_mut(), &fields);
         response
     }
 }

@@ -21,6 +21,7 @@ use super::body::{parse, read};
 use super::decision;
 use super::problem::Problem;
 use crate::app::App;
+use crate::bounds::MAX_BODY;
 use crate::grpc::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::grpc::rate_limit_response::rate_limit::Unit;
 use crate::grpc::rate_limit_response::{Code, DescriptorStatus};
@@ -82,7 +83,7 @@ struct UnitName(i32);
 
 pub(super) async fn json(State(app): State<Arc<App>>, body: Body) -> Response {
     let answered = async {
-        let body = read(body).await?;
+        let body = read(body, MAX_BODY).await?;
         let asked: Asked = parse(&body, EXAMPLE)?;
         let bad = |detail| Problem::new(StatusCode::BAD_REQUEST, detail).example(EXAMPLE);
         let request = asked.request().map_err(bad)?;

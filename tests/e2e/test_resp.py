@@ -1,0 +1,53 @@
+"""The Redis protocol, asked by redis-py; and the same keys over gRPC."""
+
+import unittest
+
+import grpc
+import redis
+from envoy.extensions.common.ratelimit.v3 import ratelimit_pb2
+from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
+
+from processes import PATIENCE, Tollgate
+
+
+class RedisProtocol(unittest.TestCase):
+    def setUp(self):
+        self.tollgate = self.enterContext(Tollgate())
+
+    def client(self, protocol):
+        client = redis.Redis(port=self.tollgate.resp, protocol=protocol, socket_timeout=PATIENCE)
+        self.addCleanup(client.close)
+        return client
+
+    def test_both_protocols_of_an_unchanged_client(self):
+        for protocol in (2, 3):
+            client = self.client(protocol)
+            self.assertTrue(client.ping())
+            throttle = lambda: client.execute_command("CL.THROTTLE", f"key{protocol}", 1, 1, 3600)
+            self.assertEqual(throttle()[:4], [0, 2, 1, -1])
+            self.assertEqual(throttle()[:4], [0, 2, 0, -1])
+            limited = throttle()
+            self.assertEqual(limited[:3], [1, 2, 0])
+            self.assertTrue(0 < limited[3] <= 3600)
+            with client.pipeline(transaction=False) as pipeline:
+                for _ in range(20):
+                    pipeline.execute_command("THROTTLE", f"many{protocol}", 10, 10, 3600)
+                allowed = [reply[0] for reply in pipeline.execute()]
+            self.assertEqual(allowed, [1] * 10 + [0] * 10)
+            with self.assertRaises(redis.ResponseError):
+                client.execute_command("NONSENSE")
+            self.assertTrue(client.ping(), "the connection goes on")
+
+    def test_one_state_with_grpc(self):
+        client = self.client(3)
+        before = client.execute_command("TG.CHECK", "COST", 10, "user", "42")
+        with grpc.insecure_channel(f"127.0.0.1:{self.tollgate.grpc}") as channel:
+            entries = [ratelimit_pb2.RateLimitDescriptor.Entry(key="user", value="42")]
+            descriptor = ratelimit_pb2.RateLimitDescriptor(entries=entries)
+            request = rls_pb2.RateLimitRequest(domain="any", descriptors=[descriptor], hits_addend=5)
+            stub = rls_pb2_grpc.RateLimitServiceStub(channel)
+            status = stub.ShouldRateLimit(request, timeout=PATIENCE).statuses[0]
+        self.assertEqual(before[b"remaining"], 10)
+        # A token may have come back meanwhile.
+        self.assertIn(status.limit_remaining, range(5, 9))
+        self.assertEqual(status.current_limit.name, "per-user")
