@@ -4,6 +4,7 @@ mod bytes;
 mod counting;
 mod gate;
 mod goals;
+mod grpc;
 mod measure;
 mod middleware;
 mod parts;
@@ -61,6 +62,8 @@ enum Part {
     Gate,
     /// Only Redis: our script beside a plain one on a server of its own, and a flood.
     Redis,
+    /// Only gRPC: the rate limit service beside a bare tonic handler.
+    Grpc,
     /// Only the layer for tower services: beside the same by hand and beside tower_governor.
     Middleware,
     /// Runs one row of `middleware` so often, for an instruction count.
@@ -78,6 +81,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
+        Some(Part::Grpc) => grpc::run(if arguments.quick { 6 } else { 20 }),
         Some(Part::Middleware) => middleware::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::MiddlewareOf { row, requests }) => middleware::one(row, requests),
         Some(Part::BytesOf { who, keys }) => bytes::print(who, keys),
