@@ -5,13 +5,16 @@ mod counting;
 mod gate;
 mod goals;
 mod grpc;
+mod http;
 mod measure;
 mod middleware;
 mod parts;
 mod peers;
 mod redis;
 mod report;
+mod resp;
 mod rows;
+mod serving;
 mod stream;
 mod table;
 mod tails;
@@ -64,6 +67,10 @@ enum Part {
     Redis,
     /// Only gRPC: the rate limit service beside a bare tonic handler.
     Grpc,
+    /// Only the server's Redis protocol: beside redis-server, asked by redis-benchmark.
+    Resp,
+    /// Only the server's HTTP: beside a bare axum handler.
+    Http,
     /// Only the layer for tower services: beside the same by hand and beside tower_governor.
     Middleware,
     /// Runs one row of `middleware` so often, for an instruction count.
@@ -82,6 +89,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
         Some(Part::Grpc) => grpc::run(if arguments.quick { 6 } else { 20 }),
+        Some(Part::Resp) => resp::run(if arguments.quick { 3 } else { 7 }),
+        Some(Part::Http) => http::run(if arguments.quick { 5 } else { 15 }),
         Some(Part::Middleware) => middleware::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::MiddlewareOf { row, requests }) => middleware::one(row, requests),
         Some(Part::BytesOf { who, keys }) => bytes::print(who, keys),

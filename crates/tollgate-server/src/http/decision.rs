@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 use tollgate::{HeaderFields, Limit, Outcome, Reason, RuleFigures, Ruling};
