@@ -14,8 +14,8 @@ use tonic_health::ServingStatus;
 use super::service::Services;
 use crate::app::App;
 use crate::bounds::{
-    CONNECTION_WINDOW, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS,
-    PING_EVERY, PING_TIMEOUT, WRITE_TIMEOUT,
+    CONNECTION_WINDOW, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS, PING_EVERY,
+    PING_TIMEOUT, WRITE_TIMEOUT,
 };
 use crate::listen::{Accepted, Listener, Stop};
 use crate::metrics::add;
