@@ -35,7 +35,7 @@ trap stop EXIT
 printf 'fuzzer write %s\n' "$token" >"$folder/tokens"
 chmod 600 "$folder/tokens"
 cp examples/policies/default.toml "$folder/policy.toml"
-"$tollgate" serve --http 127.0.0.1:0 --resp off --policy "$folder/policy.toml" \
+"$tollgate" serve --http 127.0.0.1:0 --grpc off --resp off --policy "$folder/policy.toml" \
     --admin-tokens "$folder/tokens" --audit "$folder/audit.jsonl" >"$folder/said" 2>"$folder/log" &
 server=$!
 for _ in $(seq 100); do

@@ -165,7 +165,7 @@ class Tollgate:
         self.start()
 
     def start(self):
-        listen = ["--http", f"127.0.0.1:{self.port}", "--resp", "off", "--policy", "limits.toml"]
+        listen = ["--http", f"127.0.0.1:{self.port}", "--grpc", "off", "--resp", "off", "--policy", "limits.toml"]
         command = [tollgate_binary(), "serve", *listen, *self.arguments]
         self.running = Running(command, [self.port], self.folder)
 

@@ -25,7 +25,17 @@ impl Served {
     /// With these arguments and variables; and where operators are answered.
     fn with(folder: &Folder, arguments: &[&str], variables: &[(&str, &str)]) -> (Served, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .args(["serve", "--http", "127.0.0.1:0", "--resp", "off", "--policy", "tollgate.toml"])
+            .args([
+                "serve",
+                "--http",
+                "127.0.0.1:0",
+                "--grpc",
+                "off",
+                "--resp",
+                "off",
+                "--policy",
+                "tollgate.toml",
+            ])
             .args(arguments)
             .envs(variables.iter().copied())
             .current_dir(folder.path())

@@ -36,7 +36,8 @@ fn queries(value: &Value, found: &mut Vec<String>) {
 /// The names of the families that a server has, with what Prometheus makes of a histogram.
 fn told(store: &str) -> BTreeSet<String> {
     let folder = Folder::new();
-    let listen = ["serve", "--http", "127.0.0.1:0", "--resp", "off", "--store", store];
+    let listen =
+        ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--store", store];
     let mut child = support::command(folder.path(), &listen)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -20,7 +20,7 @@ struct Served(Child, String);
 impl Served {
     /// Starts it and waits until it has said that it listens.
     fn start(folder: &Folder, variables: &[(&str, &str)], arguments: &[&str]) -> Served {
-        let listen = ["serve", "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"];
+        let listen = ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "127.0.0.1:0"];
         let mut child = support::command(folder.path(), &listen)
             .args(arguments)
             .envs(variables.iter().copied())
@@ -176,7 +176,7 @@ fn the_name_of_the_socket_may_be_an_abstract_one() {
 fn a_socket_that_is_not_there_is_told() {
     let said = Folder::new().tollgate_with(
         &[("NOTIFY_SOCKET", "/nowhere/notify")],
-        &["serve", "--http", "127.0.0.1:0", "--resp", "off"],
+        &["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"],
     );
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("cannot notify the service manager"), "{}", said.err);

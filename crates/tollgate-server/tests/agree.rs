@@ -7,9 +7,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use support::Running;
+use tokio::runtime::{Builder, Runtime};
 use tollgate::{Gate, ManualClock, MemoryStore, Policy, Request};
 use tollgate_server::Stopped;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
 
 /// What a transport says: whether it is allowed, what remains, after how many seconds to try again.
 type Told = (bool, Option<u64>, Option<u64>);
@@ -70,6 +79,62 @@ impl Resp {
     }
 }
 
+#[allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::too_many_lines
+)]
+mod proto {
+    include!("../src/grpc/generated/mod.rs");
+}
+
+/// A connection of Envoy's rate limit service.
+struct Rls {
+    runtime: Runtime,
+    channel: Channel,
+}
+
+impl Rls {
+    fn connect(server: &Running) -> Rls {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let endpoint = format!("http://{}", server.grpc.unwrap());
+        let channel = runtime.block_on(Endpoint::from_shared(endpoint).unwrap().connect()).unwrap();
+        Rls { runtime, channel }
+    }
+
+    fn check(&self, attributes: &[(&str, &str)], cost: u64) -> Told {
+        let entry =
+            |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
+        let entries = attributes.iter().map(entry).collect();
+        let descriptor = RateLimitDescriptor { entries, ..RateLimitDescriptor::default() };
+        let request = RateLimitRequest {
+            domain: "edge".to_owned(),
+            descriptors: vec![descriptor],
+            hits_addend: u32::try_from(cost).unwrap(),
+        };
+        let told = self.runtime.block_on(async {
+            let mut client = Grpc::new(self.channel.clone());
+            client.ready().await.unwrap();
+            let codec: ProstCodec<RateLimitRequest, RateLimitResponse> = ProstCodec::default();
+            let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+            let path = PathAndQuery::from_static(path);
+            client.unary(tonic::Request::new(request), path, codec).await.unwrap().into_inner()
+        });
+        let allowed = told.overall_code() == Code::Ok;
+        let retry = told.response_headers_to_add.iter().find(|field| field.key == "retry-after");
+        let retry = retry.map(|field| field.value.parse().unwrap());
+        let retry = if allowed { Some(0) } else { retry };
+        let remaining = Some(told.statuses[0].limit_remaining).filter(|units| *units < u32::MAX);
+        match (allowed, retry) {
+            (false, None) => (false, None, None),
+            _ => (allowed, remaining.map(u64::from), retry),
+        }
+    }
+}
+
 fn over_http(server: &Running, attributes: &[(&str, &str)], cost: u64) -> Told {
     let attributes: serde_json::Map<_, _> =
         attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
@@ -105,6 +170,7 @@ fn all_transports_agree() {
     let stream = TcpStream::connect(server.resp.unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut resp = Resp(BufReader::new(stream));
+    let rls = Rls::connect(&server);
     let mut random = Random(0x7011_6a7e);
     let (mut allowed, mut denied) = (0, 0);
     for turn in 0..2000 {
@@ -121,8 +187,14 @@ fn all_transports_agree() {
         // Some cost more than a limit ever has.
         let cost = 1 + random.below(if turn % 50 == 0 { 20 } else { 2 });
         let expected = alone(&gate, &attributes, cost);
-        let told = match random.below(2) {
+        let told = match random.below(3) {
             0 => over_http(&server, &attributes, cost),
+            // A descriptor is about somebody.
+            1 if !attributes.is_empty() => {
+                let told = rls.check(&attributes, cost);
+                // Envoy is not told why something never passes, be it a list or a cost.
+                if told == (false, None, None) && expected.2.is_none() { expected } else { told }
+            }
             _ => resp.check(&attributes, cost),
         };
         assert_eq!(told, expected, "turn {turn}: {attributes:?} for {cost}");

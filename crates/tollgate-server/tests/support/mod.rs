@@ -37,6 +37,7 @@ shadow = true
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) resp: Option<SocketAddr>,
+    pub(crate) grpc: Option<SocketAddr>,
     pub(crate) clock: ManualClock,
     pub(crate) gate: Gate,
     pub(crate) admin_address: Option<SocketAddr>,
@@ -64,8 +65,9 @@ impl Running {
         change: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Running {
         let anywhere = Some("127.0.0.1:0".parse().unwrap());
-        let builder =
-            change(Server::builder(backend).http(anywhere).resp(anywhere).resp_threads(2));
+        let builder = change(
+            Server::builder(backend).http(anywhere).grpc(anywhere).resp(anywhere).resp_threads(2),
+        );
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -73,12 +75,12 @@ impl Running {
             .unwrap();
         let server = runtime.block_on(builder.bind()).unwrap();
         let (address, admin_address) = (server.http_address().unwrap(), server.admin_address());
-        let resp = server.resp_address();
+        let (resp, grpc) = (server.resp_address(), server.grpc_address());
         let (stop, stopping) = oneshot::channel::<()>();
         let stopped = async move { drop(stopping.await) };
         let thread = std::thread::spawn(move || runtime.block_on(server.run(stopped)));
         let (stop, thread) = (Some(stop), Some(thread));
-        Running { address, resp, clock, gate, admin_address, stop, thread }
+        Running { address, resp, grpc, clock, gate, admin_address, stop, thread }
     }
 
     /// Tells it to stop.
