@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::port::State;
+use tollgate::port::{State, Tries};
 use tollgate::{Decision, Key, Limit, Status, Taken};
 
-use crate::bounds::{DEFAULT_RESERVATION, TRIES};
+use crate::bounds::DEFAULT_RESERVATION;
 use crate::charge::RedisCharge;
 use crate::error::StoreError;
 use crate::layout::{Prefix, Tagging};
@@ -169,20 +169,22 @@ impl RedisLimiter {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn take_up_to(&self, key: impl Key, most: u64) -> Result<Taken, StoreError> {
-        let mut units = most.min(self.inner.terms.ported.capacity());
         let key = self.inner.prefix.key(&key);
-        for _ in 0..TRIES {
+        let mut tries = Tries::new(most);
+        let mut units = most.min(self.inner.terms.ported.capacity());
+        loop {
             let asked = Asked { limiter: &self.inner, key: key.clone(), cost: units };
             let decision = self.check_asked(asked).await?;
             if decision.is_allowed() {
                 return Ok(Taken { units, decision });
             }
-            if units <= 1 {
-                return Ok(Taken { units: 0, decision });
+            // A single unit that is not there is the answer.
+            let left = decision.remaining().clamp(1, units.max(2) - 1);
+            match tries.next(left).filter(|_| units > 1) {
+                Some(fewer) => units = fewer,
+                None => return Ok(Taken { units: 0, decision }),
             }
-            units = decision.remaining().clamp(1, units - 1);
         }
-        Err(StoreError::Request(format!("others took units meanwhile, {TRIES} times in a row")))
     }
 
     /// Gives back `units` that earlier decisions took, the latest first, never above full.

@@ -16,6 +16,7 @@ mod ruling;
 mod run_time;
 mod stand_in;
 mod told;
+mod tries;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,6 +33,7 @@ pub use hold::Hold;
 use overrides::{Overrides, Own, Source};
 pub use plan::{Planned, PlannedRule, RuleAnswer};
 pub use ruling::{Reason, RequestError, RuleFigures, Ruling};
+pub use tries::Tries;
 
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::limit::LimitError;

@@ -8,9 +8,10 @@ use super::attributes::Room;
 use super::compiled::{CompiledRule, counter, counter_name};
 use super::decide::Mode;
 use super::resolve::{Applied, Resolved, RuleKey};
+use super::tries::Tries;
 use super::{Gate, InForce, Ruling};
 use crate::algorithm::Taken;
-use crate::bounds::{FAIR_TRIES, MAX_LIMITS_PER_RULE, TAKE_TRIES};
+use crate::bounds::MAX_LIMITS_PER_RULE;
 use crate::decision::Status;
 use crate::key::KeyName;
 use crate::policy::Request;
@@ -20,20 +21,12 @@ impl Gate {
     /// Takes as many units as every rule that applies has, the request's cost at most, and says
     /// how many.
     pub fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
-        let mut most = request.units();
-        for attempt in 0..TAKE_TRIES {
-            let units = self.available(request).min(most);
-            if units == 0 {
-                break;
-            }
+        let mut tries = Tries::new(request.units());
+        while let Some(units) = tries.next(self.available(request)) {
             // Who only came too late for some of the units is not blocked for it.
             let ruling = self.decide(&request.clone().cost(units), Mode::Try);
             if ruling.is_allowed() || ruling.retry_after().is_none() {
                 return (if ruling.is_allowed() { units } else { 0 }, ruling);
-            }
-            if attempt >= FAIR_TRIES {
-                // Others come and go in step with us: what is asked for less is there between them.
-                most = units.div_ceil(2);
             }
         }
         // There is none, or others have taken it each time: the ruling is on one unit.
