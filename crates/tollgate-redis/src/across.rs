@@ -29,6 +29,8 @@ use crate::store::RedisStore;
 pub(crate) struct Across {
     /// Whether every charge fits.
     pub(crate) fits: bool,
+    /// Whether a refusal may be repeated without asking: see [`Met::may_be_learned`].
+    pub(crate) may_be_learned: bool,
     /// For each charge the time where its key lies, in microseconds since 1970, and the key's state
     /// before anything was taken.
     pub(crate) states: Vec<(u64, State)>,
@@ -37,8 +39,10 @@ pub(crate) struct Across {
 impl Across {
     /// What one call met.
     pub(crate) fn of(met: Met) -> Across {
+        let may_be_learned = met.may_be_learned();
         let Met { now, fits, states, .. } = met;
-        Across { fits, states: states.into_iter().map(|state| (now, state)).collect() }
+        let states = states.into_iter().map(|state| (now, state)).collect();
+        Across { fits, may_be_learned, states }
     }
 }
 
@@ -137,12 +141,11 @@ impl RedisStore {
         let (patience, start) = (self.connection().timeout(), Instant::now());
         let taking = self.connection().within(self.take_groups(groups, keep));
         let (met, held) = taking.await?;
-        let may_be_learned = met.iter().all(|met| met.fits || met.may_be_learned());
         let across = together(groups, met);
         if across.fits {
             self.denials().outdate(&places);
             return Ok((across, held));
-        } else if may_be_learned {
+        } else if across.may_be_learned {
             self.denials().learn_across(charges, &places, &across);
         }
         if let Some(back) = held.give_back() {
@@ -323,11 +326,13 @@ fn by<'a>(charges: &[Asked<'a>], mut place: impl FnMut(&Asked<'a>) -> usize) -> 
 /// What the groups met, in the order of the request.
 fn together(groups: &[Group<'_>], met: AllMet) -> Across {
     let fits = met.iter().all(|met| met.fits);
+    let may_be_learned = met.iter().all(Met::may_be_learned);
     let mut states: Vec<(usize, (u64, State))> = Vec::new();
     for (group, met) in groups.iter().zip(met) {
         let own = met.states.into_iter().map(|state| (met.now, state));
         states.extend(group.numbers.iter().copied().zip(own));
     }
     states.sort_by_key(|(number, _)| *number);
-    Across { fits, states: states.into_iter().map(|(_, state)| state).collect() }
+    let states = states.into_iter().map(|(_, state)| state).collect();
+    Across { fits, may_be_learned, states }
 }

@@ -4,7 +4,8 @@
 //! A refused request changes nothing. What it met therefore still holds while nothing else arrives,
 //! and says by itself when the request fits again. What others take meanwhile only makes the key
 //! emptier, and a refusal stays right; what this process gives back is forgotten here; what another
-//! process gives back is seen when the entry is too old, which is soon.
+//! process gives back is seen when the entry is too old, which is soon. So it is with a block: it
+//! lasts as long as it was said to, unless somebody lifts it.
 
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,31 +43,39 @@ struct Set {
 /// What a refused request met under one of its keys.
 struct Seen {
     key: u128,
-    /// Whose numbers the state is in.
-    limit: u128,
-    cost: u64,
-    state: State,
-    /// The server's time, in microseconds since 1970.
-    now: u64,
+    /// Whose numbers the state is in, or how the rule blocks.
+    terms: u128,
     /// Our time when the answer came.
     at: Timestamp,
-    /// This process has taken units since: it refuses nothing any more, for its figures are old. It
-    /// still says how the key stood, where another key refuses a request.
-    is_old: bool,
+    what: What,
+}
+
+enum What {
+    State {
+        cost: u64,
+        state: State,
+        /// The server's time, in microseconds since 1970.
+        now: u64,
+        /// This process has taken units since: it refuses nothing any more, for its figures are old.
+        /// It still says how the key stood, where another key refuses a request.
+        is_old: bool,
+    },
+    /// For how long the key of a rule was still blocked; zero where it was not.
+    Block(Duration),
 }
 
 /// What is known of a charge now.
-struct Known {
+pub(crate) struct Known {
     /// The time of the server that its key lies on.
-    now: u64,
-    state: State,
-    may_refuse: bool,
+    pub(crate) now: u64,
+    pub(crate) state: State,
+    pub(crate) may_refuse: bool,
 }
 
 /// Where a key is, and how often something there had been forgotten when the request was sent.
 pub(crate) struct Place {
     key: u128,
-    limit: u128,
+    terms: u128,
     changes: u64,
 }
 
@@ -115,11 +124,11 @@ impl Denials {
             return Err(places);
         }
         let states = known.into_iter().map(|known| (known.now, known.state)).collect();
-        Ok(Across { fits: false, states })
+        Ok(Across { fits: false, may_be_learned: false, states })
     }
 
     /// What is known, of each charge that something is known of, and the places of all.
-    fn known(&self, charges: &[Asked<'_>]) -> (Vec<Known>, Vec<Place>) {
+    pub(crate) fn known(&self, charges: &[Asked<'_>]) -> (Vec<Known>, Vec<Place>) {
         let (mut known, mut places) = (Vec::new(), Vec::new());
         if self.sets.is_empty() {
             return (known, places);
@@ -128,13 +137,53 @@ impl Denials {
         for charge in charges {
             let place = self.place(charge);
             let set = self.set(place.key);
-            if let Some(seen) = set.find(&place, charge, here, self.lasts) {
-                let (now, state) = (self.server_time(seen, here), seen.state.clone());
-                known.push(Known { now, state, may_refuse: !seen.is_old });
-            }
+            let seen = set.find(&place).filter(|seen| here.since(seen.at) < self.lasts);
+            known.extend(seen.and_then(|seen| self.known_of(seen, charge, here)));
             places.push(Place { changes: set.changes, ..place });
         }
         (known, places)
+    }
+
+    fn known_of(&self, seen: &Seen, charge: &Asked<'_>, here: Timestamp) -> Option<Known> {
+        let What::State { cost, state, now, is_old } = &seen.what else { return None };
+        // Of a log only what one cost needs is known.
+        let is_enough = *cost == charge.cost || !charge.limiter.terms.is_log();
+        let now = match &self.told {
+            Some(_) => here.as_nanos() / 1000,
+            // What the server's clock shows, going by ours.
+            None => {
+                let since = u64::try_from(here.since(seen.at).as_micros()).unwrap_or(u64::MAX);
+                now.saturating_add(since)
+            }
+        };
+        is_enough.then(|| Known { now, state: state.clone(), may_refuse: !is_old })
+    }
+
+    /// For how long the key of a rule that blocks so is blocked, if that is known, and its place.
+    pub(crate) fn block(&self, key: &[u8], punishment: &[u8]) -> (Option<Duration>, Place) {
+        let mut place = Place { key: self.hash(key), terms: self.hash(punishment), changes: 0 };
+        if self.sets.is_empty() {
+            return (None, place);
+        }
+        let (here, set) = (self.clock.now(), self.set(place.key));
+        place.changes = set.changes;
+        let left = set.find(&place).and_then(|seen| match seen.what {
+            What::Block(left) if here.since(seen.at) < self.lasts => {
+                Some(left.saturating_sub(here.since(seen.at)))
+            }
+            _ => None,
+        });
+        (left, place)
+    }
+
+    /// Keeps for how long the key of a rule is blocked.
+    pub(crate) fn learn_block(&self, place: &Place, left: Duration) {
+        self.learn_one(place, What::Block(left));
+    }
+
+    /// One more request was refused here.
+    pub(crate) fn count_answered(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether all of a request is known and refuses it, which is counted.
@@ -144,13 +193,15 @@ impl Denials {
             known.may_refuse && !ported.decide(&known.state, known.now, charge.cost).is_allowed()
         };
         let is_refused = known.len() == charges.len() && charges.iter().zip(known).any(refuses);
-        self.answered.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+        if is_refused {
+            self.count_answered();
+        }
         is_refused
     }
 
     fn place(&self, charge: &Asked<'_>) -> Place {
-        let (key, limit) = (self.hash(&charge.key), self.hash(&charge.limiter.terms.tag));
-        Place { key, limit, changes: 0 }
+        let (key, terms) = (self.hash(&charge.key), self.hash(&charge.limiter.terms.tag));
+        Place { key, terms, changes: 0 }
     }
 
     /// Keeps what a refused request met, unless something was forgotten since it was sent: it may
@@ -172,15 +223,20 @@ impl Denials {
         places: &[Place],
         states: impl Iterator<Item = (u64, &'a State)>,
     ) {
-        let at = self.clock.now();
         for ((charge, place), (now, state)) in charges.iter().zip(places).zip(states) {
-            let mut set = self.set(place.key);
-            if set.changes != place.changes {
-                continue;
-            }
-            let &Place { key, limit, .. } = place;
             let (cost, state) = (charge.cost, state.clone());
-            set.keep(Seen { key, limit, cost, state, now, at, is_old: false });
+            self.learn_one(place, What::State { cost, state, now, is_old: false });
+        }
+    }
+
+    fn learn_one(&self, place: &Place, what: What) {
+        if self.sets.is_empty() {
+            return;
+        }
+        let &Place { key, terms, changes } = place;
+        let (at, mut set) = (self.clock.now(), self.set(key));
+        if set.changes == changes {
+            set.keep(Seen { key, terms, at, what });
         }
     }
 
@@ -189,7 +245,9 @@ impl Denials {
         for place in places {
             let mut set = self.set(place.key);
             for seen in set.seen.iter_mut().filter(|seen| seen.key == place.key) {
-                seen.is_old = true;
+                if let What::State { is_old, .. } = &mut seen.what {
+                    *is_old = true;
+                }
             }
         }
     }
@@ -205,21 +263,27 @@ impl Denials {
         set.seen.retain(|seen| seen.key != key);
     }
 
+    /// Forgets everything: what a fleet shares, or the policy, has changed.
+    pub(crate) fn forget_all(&self) {
+        for set in &self.sets {
+            let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
+            set.changes += 1;
+            set.seen.clear();
+        }
+    }
+
+    /// Drops what is known of these keys, which are about to be asked for: what comes back is as old
+    /// as the answer.
+    pub(crate) fn ask_anew(&self, places: &[Place]) {
+        for place in places {
+            self.set(place.key).seen.retain(|seen| seen.key != place.key);
+        }
+    }
+
     /// Forgets it when this is dropped: when the change has been answered, has failed, or nobody
     /// waits for it any more.
     pub(crate) fn forget_at_last<'a>(&'a self, key: &'a [u8]) -> impl Drop + 'a {
         Forget { denials: self, key }
-    }
-
-    /// What the server's clock shows, going by ours.
-    fn server_time(&self, seen: &Seen, here: Timestamp) -> u64 {
-        match &self.told {
-            Some(_) => here.as_nanos() / 1000,
-            None => {
-                let since = u64::try_from(here.since(seen.at).as_micros()).unwrap_or(u64::MAX);
-                seen.now.saturating_add(since)
-            }
-        }
     }
 
     fn hash(&self, bytes: &[u8]) -> u128 {
@@ -236,17 +300,8 @@ impl Denials {
 }
 
 impl Set {
-    fn find(
-        &self,
-        place: &Place,
-        charge: &Asked<'_>,
-        here: Timestamp,
-        lasts: Duration,
-    ) -> Option<&Seen> {
-        let seen = self.seen.iter().find(|seen| seen.key == place.key)?;
-        // Of a log only what one cost needs is known.
-        let is_enough = seen.cost == charge.cost || !charge.limiter.terms.is_log();
-        (seen.limit == place.limit && is_enough && here.since(seen.at) < lasts).then_some(seen)
+    fn find(&self, place: &Place) -> Option<&Seen> {
+        self.seen.iter().find(|seen| seen.key == place.key && seen.terms == place.terms)
     }
 
     /// Keeps one more, instead of the oldest where there is no room.
@@ -275,60 +330,4 @@ impl Drop for Forget<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use tollgate::Limit;
-
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::layout::Tagging;
-    use crate::limiter::Inner;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// A cache and its clock, and a limiter of ten an hour.
-    fn new() -> (Denials, ManualClock, Arc<Inner>) {
-        let clock = ManualClock::new();
-        let limiter = Inner::new(Tagging::None, "a", Limit::per_hour(10)).expect("a valid limit");
-        (Denials::new(SECOND, Some(clock.clone()), [1, 2]), clock, Arc::new(limiter))
-    }
-
-    fn asked(limiter: &Arc<Inner>, key: u64, cost: u64) -> Asked<'_> {
-        Asked { limiter, key: limiter.prefix.key(&key), cost }
-    }
-
-    /// A bucket that owes everything.
-    fn empty(clock: &ManualClock, limiter: &Inner) -> Met {
-        let now = clock.now().as_nanos() / 1000;
-        let owed = limiter.terms.ported.price(10);
-        let states = vec![State::Bucket { at: now, owed }];
-        Met::refused(now, states)
-    }
-
-    #[test]
-    fn a_refusal_that_was_overtaken_by_a_change_is_not_learned() {
-        let (denials, clock, limiter) = new();
-        let request = [asked(&limiter, 1, 1)];
-        let places = denials.look(&request).expect_err("nothing is known");
-        drop(denials.forget_at_last(&request[0].key));
-        denials.learn(&request, &places, &empty(&clock, &limiter));
-        let places = denials.look(&request).expect_err("it may be from before the change");
-        denials.learn(&request, &places, &empty(&clock, &limiter));
-        assert!(denials.look(&request).is_ok());
-    }
-
-    #[test]
-    fn no_more_is_kept_than_there_is_room_for() {
-        let (denials, clock, limiter) = new();
-        for key in 0..50_000 {
-            let request = [asked(&limiter, key, 1)];
-            if let Err(places) = denials.look(&request) {
-                denials.learn(&request, &places, &empty(&clock, &limiter));
-            }
-            assert!(denials.look(&request).is_ok(), "the newest stays");
-        }
-        let sizes = denials.sets.iter().map(|set| set.lock().expect("not poisoned").seen.len());
-        assert_eq!(sizes.clone().max(), Some(DENIALS_PER_SET));
-        assert!(sizes.sum::<usize>() <= 10_000);
-    }
-}
+mod tests;

@@ -153,14 +153,17 @@ impl Reply {
 
 impl RedisStore {
     /// Decides charges of different keys, and takes all or none; of rules, what they let pass. What
-    /// was just refused is refused again without asking.
+    /// was just refused is refused again without asking; of rules, their gate sees to that.
     pub(crate) async fn ask(
         &self,
         charges: &[Asked<'_>],
         how: impl Into<How<'_>>,
     ) -> Result<Met, StoreError> {
         let how = how.into();
-        if how.mode == Mode::Look || how.rules.is_some() {
+        if how.rules.is_some() {
+            return self.connection().within(self.ask_until_answered(charges, how)).await;
+        }
+        if how.mode == Mode::Look {
             let met = self.connection().within(self.ask_until_answered(charges, how)).await;
             // The next check agrees with it.
             charges.iter().for_each(|charge| self.denials().forget(&charge.key));

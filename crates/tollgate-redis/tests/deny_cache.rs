@@ -6,23 +6,10 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, connect, server, unique, wait};
-use redis::{Client, cmd};
+use common::{PATIENCE, calls, connect, server, unique, wait};
 use tollgate::{Limit, ManualClock};
 use tollgate_redis::{RedisLimiter, RedisStore};
 use tollgate_testkit::{Answer, RedisServer};
-
-/// Scripts that the server has run.
-fn calls(server: &RedisServer) -> u64 {
-    let mut raw = Client::open(server.url()).unwrap().get_connection().unwrap();
-    let info: String = cmd("INFO").arg("commandstats").query(&mut raw).unwrap();
-    let calls = |line: &str| -> Option<u64> {
-        let (name, rest) = line.split_once(":calls=")?;
-        matches!(name, "cmdstat_eval" | "cmdstat_evalsha").then_some(())?;
-        rest.split(',').next()?.parse().ok()
-    };
-    info.lines().filter_map(calls).sum()
-}
 
 /// A limit of ten an hour by a clock of one's own, used up for "ana".
 struct Used {

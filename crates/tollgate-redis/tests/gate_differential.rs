@@ -12,6 +12,7 @@ mod policies;
 #[path = "common/rulings.rs"]
 mod rulings;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{PATIENCE, server, unique, wait};
@@ -25,10 +26,20 @@ use tollgate_testkit::RedisCluster;
 const AT_ONCE: u64 = 32;
 const STEPS: usize = 150;
 
-/// A store that asks the server each time: what it remembers of refusals, the limits that did not
-/// refuse may since have left behind.
-fn store(url: &str) -> RedisStore {
-    let builder = RedisStore::builder(url).deny_cache_for(Duration::ZERO);
+/// What two rulings must have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Same {
+    /// Every field. The store asks the server each time: what it remembers of refusals, the limits that
+    /// did not refuse may since have left behind.
+    Figures,
+    /// Whether, why, and for how long each rule blocks, whatever the store remembers. Without
+    /// reservations, whose end it may see a second late.
+    Verdict,
+}
+
+fn store(url: &str, same: Same) -> RedisStore {
+    let lasts = if same == Same::Figures { Duration::ZERO } else { Duration::from_secs(1) };
+    let builder = RedisStore::builder(url).deny_cache_for(lasts);
     wait(builder.timeout(PATIENCE).connect_timeout(PATIENCE).connect()).unwrap()
 }
 
@@ -39,13 +50,14 @@ struct Two {
     redis: RedisGate,
     holds: Vec<(Hold, RedisHold)>,
     dice: Dice,
+    same: Same,
     rulings: usize,
     /// What was done, for whoever reads a failure.
     story: Vec<String>,
 }
 
 impl Two {
-    fn new(store: &RedisStore, seed: u64) -> Two {
+    fn new(store: &RedisStore, seed: u64, same: Same) -> Two {
         let mut dice = Dice::new(seed);
         let mut policy = dice.policy();
         policy.partition = seed.is_multiple_of(3).then(|| "user".to_owned());
@@ -59,6 +71,7 @@ impl Two {
             redis: redis.unwrap(),
             holds: Vec::new(),
             dice,
+            same,
             rulings: 0,
             story: vec![format!("{policy:?}")],
         }
@@ -66,6 +79,12 @@ impl Two {
 
     fn compare(&mut self, what: &str, memory: &tollgate::Ruling, redis: &tollgate::Ruling) {
         let (memory, redis) = (Said::of(memory), Said::of(redis));
+        if self.same == Same::Verdict {
+            let story = || self.story.join("\n");
+            assert_eq!(memory.verdict(), redis.verdict(), "{}\n{what}", story());
+            self.rulings += 1;
+            return;
+        }
         // A state that is scaled to other numbers is rounded up to a part of a microsecond here, and to
         // a part of a nanosecond in memory; slower limits make more of it.
         let slack = Duration::from_millis(u64::from(self.dice.changes_numbers()));
@@ -98,7 +117,9 @@ impl Two {
                 self.compare("take_up_to", &memory.1, &redis.1);
                 assert_eq!(memory.0, redis.0, "{}", self.story.join("\n"));
             }
-            71..78 if !self.dice.changes_numbers() => self.reserve(&asked).await,
+            71..78 if !self.dice.changes_numbers() && self.same == Same::Figures => {
+                self.reserve(&asked).await
+            }
             78..84 => self.end().await,
             84..88 => {
                 self.memory.refund(&request);
@@ -213,16 +234,24 @@ impl Two {
     }
 }
 
-async fn play(store: RedisStore, seed: u64) -> usize {
-    let mut two = Two::new(&store, seed);
+async fn play(store: RedisStore, seed: u64, same: Same) -> usize {
+    let mut two = Two::new(&store, seed, same);
     for _ in 0..STEPS {
         two.step().await;
+    }
+    if same == Same::Verdict {
+        let here = two.redis.store().health().denied_locally;
+        REFUSED_HERE.fetch_add(here, Ordering::Relaxed);
     }
     two.rulings
 }
 
+/// Rulings that asked nobody.
+static REFUSED_HERE: AtomicU64 = AtomicU64::new(0);
+
 /// Plays policies until there were so many rulings, or as many as `TOLLGATE_RULINGS` says.
-fn compare_with(store: &RedisStore, wanted: usize, mut seeds: impl Iterator<Item = u64>) {
+fn compare_with(url: &str, same: Same, wanted: usize, mut seeds: impl Iterator<Item = u64>) {
+    let store = store(url, same);
     let wanted: usize = std::env::var("TOLLGATE_RULINGS")
         .map_or(wanted, |text| text.parse().expect("TOLLGATE_RULINGS is a number"));
     let mut rulings = 0;
@@ -230,7 +259,7 @@ fn compare_with(store: &RedisStore, wanted: usize, mut seeds: impl Iterator<Item
         let mut playing = JoinSet::new();
         while rulings < wanted || !playing.is_empty() {
             while rulings < wanted && (playing.len() as u64) < AT_ONCE {
-                playing.spawn(play(store.clone(), seeds.next().unwrap()));
+                playing.spawn(play(store.clone(), seeds.next().unwrap(), same));
             }
             rulings += playing.join_next().await.unwrap().unwrap();
         }
@@ -241,12 +270,21 @@ fn compare_with(store: &RedisStore, wanted: usize, mut seeds: impl Iterator<Item
 
 #[test]
 fn a_gate_over_redis_rules_as_one_in_memory() {
-    compare_with(&store(&server().url()), 30_000, 0..);
+    compare_with(&server().url(), Same::Figures, 30_000, 0..);
 }
 
 #[test]
 fn a_gate_over_a_cluster_rules_as_one_in_memory_wherever_its_rules_lie() {
     let cluster = RedisCluster::start(3);
     // Without changed numbers: what is held on the way is scaled, too, and rounded once more.
-    compare_with(&store(&cluster.url()), 5_000, (1..).step_by(2));
+    compare_with(&cluster.url(), Same::Figures, 5_000, (1..).step_by(2));
+    compare_with(&cluster.url(), Same::Verdict, 3_000, (1_000_001..).step_by(2));
+}
+
+#[test]
+fn what_is_refused_without_asking_is_what_memory_refuses() {
+    compare_with(&server().url(), Same::Verdict, 15_000, 1_000_000..);
+    let here = REFUSED_HERE.load(Ordering::Relaxed);
+    println!("{here} were refused here");
+    assert!(here > 300, "{here} were refused here");
 }

@@ -9,6 +9,7 @@ use tollgate::{Decision, Ruling};
 use super::RedisGate;
 use super::hold::Scaled;
 use super::names::Names;
+use super::refused::Places;
 use crate::across::Across;
 use crate::bounds::MAX_RULE_CHARGES;
 use crate::error::StoreError;
@@ -31,12 +32,12 @@ pub(super) enum Way {
 /// What a request asks for: the charges of each rule, one after the other.
 pub(super) struct Call<'p> {
     pub(super) planned: &'p Planned,
-    names: &'p Names,
+    pub(super) names: &'p Names,
     pub(super) way: Way,
     /// Until when what is taken is reserved, if it is.
     pub(super) timeout: Option<Duration>,
     limiters: Vec<RedisLimiter>,
-    keys: Vec<Vec<u8>>,
+    pub(super) keys: Vec<Vec<u8>>,
     costs: Vec<u64>,
     /// The key of each rule's block, if it is to be read.
     pub(super) blocks: Vec<Option<Vec<u8>>>,
@@ -80,19 +81,39 @@ impl RedisGate {
         let is_plain = blocks.clone().next().is_none() && !reports && timeout.is_none();
         let answer = if is_plain {
             self.ask_plainly(&call).await?
-        } else if self.0.store.is_one_place(call.keys.iter().chain(blocks).map(Vec::as_slice)) {
-            match self.ask_rules(&call, 0..planned.rules().len(), way).await {
-                // While a slot is moved, its keys cannot be asked for together.
-                Err(StoreError::Moving(_)) => self.ask_each(&call).await?,
-                answer => answer?,
-            }
         } else {
-            self.ask_each(&call).await?
+            self.ask_unless_refused(&call).await?
         };
-        let answers = call.answers(&answer);
-        call.agree(&answer, &answers)?;
-        let ruling = planned.ruling(&answers);
-        Ok((ruling, call.claims(answer, &answers)))
+        call.ruling(answer)
+    }
+
+    /// The ruling on a planned request, if it is known here that it is refused.
+    pub(super) fn refuse(&self, planned: &Planned) -> Result<Option<Ruling>, StoreError> {
+        let names = self.names(planned.policy());
+        let mut call = self.call(planned, &names)?;
+        call.way = Way::Take;
+        let refused = self.refused(&call).ok().map(|answer| call.ruling(answer)).transpose()?;
+        Ok(refused.map(|(ruling, _)| ruling))
+    }
+
+    /// Asks for all rules with their blocks, wherever they lie.
+    pub(super) async fn ask_all(
+        &self,
+        call: &Call<'_>,
+        places: &Places,
+    ) -> Result<Answer, StoreError> {
+        let blocks = call.blocks.iter().flatten();
+        if self.0.store.is_one_place(call.keys.iter().chain(blocks).map(Vec::as_slice)) {
+            let rules = 0..call.planned.rules().len();
+            match self.ask_rules(call, rules, call.way).await {
+                // While a slot is moved, its keys cannot be asked for together.
+                Err(StoreError::Moving(_)) => {}
+                answer => return answer,
+            }
+        }
+        // The charges by themselves are not refused by what is known here: it was not enough.
+        self.0.store.denials().ask_anew(&places.charges);
+        self.ask_each(call).await
     }
 
     fn call<'p>(&self, planned: &'p Planned, names: &'p Names) -> Result<Call<'p>, StoreError> {
@@ -163,7 +184,12 @@ impl RedisGate {
         let met = store.ask(&asked, how).await?;
         let told = Told::read(&met.rules, rules.len());
         let told = told.ok_or_else(|| StoreError::Script("its answer lacks a rule".to_owned()))?;
-        Ok(Answer { across: Across::of(met), told, claims })
+        let is_scaled = met.is_scaled;
+        let mut across = Across::of(met);
+        // A caller's reservation cannot tell what requests on their way hold from what other callers
+        // hold for as long as itself.
+        across.may_be_learned |= hold.is_some() && !is_scaled;
+        Ok(Answer { across, told, claims })
     }
 }
 
@@ -192,6 +218,14 @@ impl Call<'_> {
     /// What a charge comes to by itself, taking nothing.
     pub(super) fn peek(&self, charge: usize, (now, state): &(u64, State)) -> Decision {
         self.limiters[charge].inner.terms.ported.peek(state, *now, self.costs[charge])
+    }
+
+    /// The ruling, and what is reserved.
+    fn ruling(&self, answer: Answer) -> Result<(Ruling, Vec<Scaled>), StoreError> {
+        let answers = self.answers(&answer);
+        self.agree(&answer, &answers)?;
+        let ruling = self.planned.ruling(&answers);
+        Ok((ruling, self.claims(answer, &answers)))
     }
 
     /// Which charges are whose, as the script reads it.

@@ -17,14 +17,15 @@ use crate::reservation::Claim;
 /// What one rule came to: of each charge the time and the state, and what the script said.
 struct Part {
     states: Vec<(u64, State)>,
+    may_be_learned: bool,
     told: Told,
     claims: Vec<Claim>,
 }
 
 impl From<Answer> for Part {
     fn from(answer: Answer) -> Part {
-        let Answer { across, told, claims } = answer;
-        Part { states: across.states, told: told.first().copied().unwrap_or_default(), claims }
+        let Answer { across: Across { states, may_be_learned, .. }, told, claims } = answer;
+        Part { states, may_be_learned, told: told.first().copied().unwrap_or_default(), claims }
     }
 }
 
@@ -58,6 +59,7 @@ impl RedisGate {
         });
         let parts: Vec<Part> = join_all(ends).await;
         let mut answer = together(taken.fits, parts);
+        answer.across.may_be_learned &= taken.may_be_learned;
         answer.claims.extend(held.into_claims());
         Ok(answer)
     }
@@ -72,7 +74,8 @@ impl RedisGate {
         let possible = charges.iter().all(|charge| call.is_possible(*charge));
         match call.timeout {
             _ if asked.is_empty() => {
-                Ok((Across { fits: true, states: Vec::new() }, Held::default()))
+                let nothing = Across { fits: true, may_be_learned: true, states: Vec::new() };
+                Ok((nothing, Held::default()))
             }
             Some(timeout) if possible => store.reserve_across(&asked, timeout).await,
             _ => {
@@ -116,7 +119,7 @@ impl RedisGate {
         {
             told.blocked = Part::from(answer).told.blocked;
         }
-        Part { states, told, claims: Vec::new() }
+        Part { states, may_be_learned: true, told, claims: Vec::new() }
     }
 
     /// A rule in shadow that nothing is known of reports what it would of a new key.
@@ -126,19 +129,20 @@ impl RedisGate {
         let states = vec![new.clone(); charges.len()];
         let fits = charges.all(|charge| call.peek(charge, &new).is_allowed());
         let told = Told { taken: passes && fits, ..Told::default() };
-        Part { states, told, claims: Vec::new() }
+        Part { states, may_be_learned: false, told, claims: Vec::new() }
     }
 }
 
 /// What the rules came to, in their order.
 fn together(fits: bool, parts: Vec<Part>) -> Answer {
     let mut answer = Answer {
-        across: Across { fits, states: Vec::new() },
+        across: Across { fits, may_be_learned: true, states: Vec::new() },
         told: Vec::with_capacity(parts.len()),
         claims: Vec::new(),
     };
     for part in parts {
         answer.across.states.extend(part.states);
+        answer.across.may_be_learned &= part.may_be_learned;
         answer.told.push(part.told);
         answer.claims.extend(part.claims);
     }

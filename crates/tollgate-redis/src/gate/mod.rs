@@ -8,6 +8,7 @@ mod inspect;
 mod names;
 mod operate;
 mod portable;
+mod refused;
 mod shared;
 mod walk;
 
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tollgate::port::Planned;
+use tollgate::port::{Planned, Tries};
 use tollgate::{Explanation, Gate, Policy, PolicyError, Request, Ruling};
 
 pub use builder::{GateError, RedisGateBuilder};
@@ -27,7 +28,7 @@ use names::Names;
 use shared::Shared;
 pub use walk::RedisGateKeys;
 
-use crate::bounds::{DEFAULT_RESERVATION, TRIES};
+use crate::bounds::DEFAULT_RESERVATION;
 use crate::error::StoreError;
 use crate::store::RedisStore;
 
@@ -117,6 +118,7 @@ impl RedisGate {
         self.0.resolver.replace(policy)?;
         self.0.local.replace(local)?;
         self.share_out();
+        self.0.store.denials().forget_all();
         self.forget_what_is_shared();
         Ok(())
     }
@@ -225,13 +227,15 @@ impl RedisGate {
     }
 
     async fn try_take_up_to(&self, request: &Request<'_>) -> Result<(u64, Ruling), StoreError> {
-        for _ in 0..TRIES {
+        let one = request.clone().cost(request.units().min(1));
+        if let Some(ruling) = self.refuse(&self.plan(&one).await?)? {
+            return Ok((0, ruling));
+        }
+        let mut tries = Tries::new(request.units());
+        loop {
             let stands = self.look(&request.clone().cost(1)).await?;
             let left = self.0.resolver.plan(request).units_left(&stands);
-            let units = left.min(request.units());
-            if units == 0 {
-                break;
-            }
+            let Some(units) = tries.next(left) else { break };
             // Who only came too late for some of the units is not blocked for it.
             let planned = self.0.resolver.plan(&request.clone().cost(units));
             let (ruling, _) = self.decide(&planned, Way::Try, None).await?;
@@ -240,9 +244,8 @@ impl RedisGate {
             }
         }
         // There is none, or others have taken it each time: the ruling is on one unit.
-        let one = request.units().min(1);
-        let ruling = self.try_check(&request.clone().cost(one)).await?;
-        Ok((if ruling.is_allowed() { one } else { 0 }, ruling))
+        let ruling = self.try_check(&one).await?;
+        Ok((if ruling.is_allowed() { one.units() } else { 0 }, ruling))
     }
 
     /// Which rules apply to the request and why the others do not, with the numbers in force.

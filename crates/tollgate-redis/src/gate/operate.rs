@@ -174,6 +174,7 @@ impl RedisGate {
         what: &[&[u8]],
     ) -> Result<Reply, StoreError> {
         let (store, key) = (&self.0.store, blocks.written(&Values(key).bytes()));
+        let _forgets = store.denials().forget_at_last(&key);
         let told = store.told_time();
         let args: Vec<&[u8]> = [told.as_bytes()].into_iter().chain(what.iter().copied()).collect();
         let keys = [key.as_slice()];

@@ -128,6 +128,8 @@ impl RedisGate {
             overrides.filter(|(_, change)| change.as_ref().is_none_or(portable)).collect();
         self.put_overrides(overrides);
         self.put_blocks(fields);
+        // Whoever was blocked may be so no longer, whoever was refused may have other numbers.
+        self.0.store.denials().forget_all();
         *version = read;
         shared.known.store(true, Ordering::Relaxed);
     }
@@ -247,13 +249,16 @@ impl RedisGate {
         self.share(&block_field(rule, key), &until).await.map(drop)
     }
 
-    /// Lifts the blocks by hand of a rule's keys, or of all.
+    /// Lifts the blocks by hand of a rule's keys, or of all; and tells all nodes that much has changed,
+    /// whether or not there were any.
     pub(super) async fn unshare_blocks(&self, rule: Option<&str>) -> Result<(), StoreError> {
         for (field, (of_rule, _), _) in self.shared_blocks().await? {
             if rule.is_none_or(|rule| rule == of_rule) {
                 self.share_only(&[&field, b""]).await?;
             }
         }
+        // A field of no name is never there: this changes the version alone.
+        self.share_only(&[b"", b""]).await?;
         self.refresh().await
     }
 

@@ -56,7 +56,7 @@ if rules then
 
     local take = way ~= 'l' and not barred
     local allowed, told = take and fits and way ~= 'p', {}
-    reply[2] = allowed and 1 or 0
+    reply[2] = allowed and 1 or held and HELD or 0
     for number, group in ipairs(groups) do
         local takes = allowed and (not group.shadow or (group.fits and not group.was_blocked))
         for i = group.from, group.to do

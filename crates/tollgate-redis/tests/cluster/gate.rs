@@ -126,6 +126,33 @@ fn a_block_in_another_slot_keeps_everything_from_being_taken() {
 }
 
 #[test]
+fn a_flood_on_a_blocked_key_costs_the_nodes_less_than_a_hundredth() {
+    let policy = Policy::new()
+        .rule(Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(Block::of(HOUR * 3)))
+        .rule(Rule::new("all").limit(Limit::per_hour(100)))
+        .rule(Rule::new("trial").key(["route"]).limit(Limit::per_hour(1)).shadow());
+    let cluster = RedisCluster::start(3);
+    wait(async {
+        let gate = RedisGate::on(connect(&cluster.url()).await, policy).unwrap();
+        let ana = Request::new().with("user", "ana").with("route", "/login");
+        for _ in 0..2 {
+            assert!(gate.try_check(&ana).await.unwrap().is_allowed());
+        }
+        let before = scripts_run(&cluster);
+        for _ in 0..5000 {
+            let ruling = gate.try_check(&ana).await.unwrap();
+            let reports = ruling.rules().filter(|of| !of.is_allowed()).count();
+            assert_eq!((ruling.is_allowed(), reports), (false, 2));
+        }
+        let asked = scripts_run(&cluster) - before;
+        assert!((1..50).contains(&asked), "{asked} of 5000");
+        assert!(gate.unblock("login", &["ana"]).await.unwrap());
+        gate.refund(&ana).await.unwrap();
+        assert!(gate.try_check(&ana).await.unwrap().is_allowed(), "nothing was kept of it");
+    });
+}
+
+#[test]
 fn a_hold_over_several_slots_is_settled_in_all_of_them() {
     let policy = Policy::new()
         .rule(Rule::new("user").key(["user"]).limit(Limit::per_day(10)))

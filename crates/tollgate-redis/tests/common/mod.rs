@@ -1,5 +1,6 @@
 //! What the tests share: a server, a runtime, and the store as the contract wants it.
 #![allow(dead_code, reason = "each test uses some of it")]
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -41,6 +42,18 @@ pub(crate) async fn connect(url: &str) -> RedisStore {
 pub(crate) fn store() -> &'static RedisStore {
     static STORE: OnceLock<RedisStore> = OnceLock::new();
     STORE.get_or_init(|| wait(connect(&server().url())))
+}
+
+/// Scripts that the server has run.
+pub(crate) fn calls(server: &RedisServer) -> u64 {
+    let mut raw = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let info: String = redis::cmd("INFO").arg("commandstats").query(&mut raw).unwrap();
+    let calls = |line: &str| -> Option<u64> {
+        let (name, rest) = line.split_once(":calls=")?;
+        matches!(name, "cmdstat_eval" | "cmdstat_evalsha").then_some(())?;
+        rest.split(',').next()?.parse().ok()
+    };
+    info.lines().filter_map(calls).sum()
 }
 
 /// A name that no other test has.
@@ -112,5 +125,15 @@ impl LimiterUnderTest for InjectedLimiter {
 
     fn reset(&self, key: &str) {
         wait(self.0.reset(key)).expect("the server answers");
+    }
+}
+
+/// Waits until something holds, a second at most as the contract says; and as much more as a busy
+/// machine may need.
+pub(crate) async fn within_a_second(mut holds: impl AsyncFnMut() -> bool) {
+    let began = tokio::time::Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < Duration::from_secs(1) + PATIENCE / 4, "too late");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -75,6 +75,12 @@ impl Said {
         }
     }
 
+    /// Whether, why, and for how long each rule blocks.
+    pub(crate) fn verdict(&self) -> (bool, Reason, Option<String>, Vec<Option<Duration>>) {
+        let blocked = self.rules.iter().map(|of| of.blocked).collect();
+        (self.allowed, self.reason, self.error.clone(), blocked)
+    }
+
     /// Whether two say the same, waits differing by no more than `slack`. Of denials whose waits
     /// differ by less than a microsecond, another may be the longest.
     pub(crate) fn agrees(&self, other: &Said, slack: Duration) -> bool {

@@ -1,0 +1,138 @@
+//! A request of rules that block or only report, refused again without asking.
+//!
+//! What the script says of such a request while it is refused follows from the states that the request
+//! met and from the blocks of its keys. Once these are known here, the answer is worked out here: also
+//! what rules in shadow report. Where the script would change something, by blocking a key that is
+//! not blocked yet, it is asked.
+
+use std::time::Duration;
+
+use tollgate::port::State;
+
+use super::RedisGate;
+use super::decide::{Answer, Call, Told, Way};
+use crate::across::Across;
+use crate::denied::{Known, Place};
+use crate::error::StoreError;
+
+/// Where what is met is kept.
+pub(super) struct Places {
+    pub(super) charges: Vec<Place>,
+    /// Of each rule whose block is read.
+    blocks: Vec<Option<Place>>,
+}
+
+/// How a rule stands by what is known.
+struct Stand {
+    shadow: bool,
+    /// For how long its key is blocked.
+    left: Duration,
+    /// Whether it has no room for the request, or never has.
+    refuses: bool,
+    /// Whether it may have none and blocks for it.
+    may_punish: bool,
+}
+
+impl RedisGate {
+    /// Asks for all rules, unless it is known that they refuse.
+    pub(super) async fn ask_unless_refused(&self, call: &Call<'_>) -> Result<Answer, StoreError> {
+        if call.way == Way::Look {
+            let nothing = Places { charges: Vec::new(), blocks: Vec::new() };
+            let answer = self.ask_all(call, &nothing).await;
+            // The next check agrees with it.
+            let all = call.keys.iter().chain(call.blocks.iter().flatten());
+            all.for_each(|key| self.0.store.denials().forget(key));
+            return answer;
+        }
+        let places = match self.refused(call) {
+            Ok(answer) => return Ok(answer),
+            Err(places) => places,
+        };
+        let answer = self.ask_all(call, &places).await?;
+        self.learn(call, &places, &answer);
+        Ok(answer)
+    }
+
+    /// The refusal, if what is known here is enough for it.
+    pub(super) fn refused(&self, call: &Call<'_>) -> Result<Answer, Places> {
+        let denials = self.0.store.denials();
+        let asked = call.asked(0..call.keys.len());
+        let (known, charges) = denials.known(&asked);
+        let mut is_known = known.len() == asked.len();
+        let (mut blocks, mut lefts) = (Vec::new(), Vec::new());
+        for (rule, key) in call.planned.rules().iter().zip(&call.blocks) {
+            let punishment = &call.names.rule(rule.number()).punishment;
+            let found = key.as_ref().map(|key| denials.block(key, punishment));
+            let (left, place) =
+                found.map_or((Some(Duration::ZERO), None), |(left, place)| (left, Some(place)));
+            is_known &= left.is_some();
+            lefts.push(left.unwrap_or_default());
+            blocks.push(place);
+        }
+        if !is_known || !call.is_refused(&known, &lefts) {
+            return Err(Places { charges, blocks });
+        }
+        denials.count_answered();
+        let states: Vec<(u64, State)> =
+            known.into_iter().map(|known| (known.now, known.state)).collect();
+        let told =
+            |left: &Duration| Told { taken: false, was_blocked: !left.is_zero(), blocked: *left };
+        Ok(Answer {
+            across: Across { fits: false, may_be_learned: false, states },
+            told: lefts.iter().map(told).collect(),
+            claims: Vec::new(),
+        })
+    }
+
+    /// Keeps what a refused request met, and of any request who is blocked now.
+    fn learn(&self, call: &Call<'_>, places: &Places, answer: &Answer) {
+        let (denials, across) = (self.0.store.denials(), &answer.across);
+        if across.fits {
+            denials.outdate(&places.charges);
+        }
+        if !across.may_be_learned {
+            // Some of them may be blocked now that were not.
+            call.blocks.iter().flatten().for_each(|key| denials.forget(key));
+            return;
+        }
+        if !across.fits {
+            denials.learn_across(&call.asked(0..call.keys.len()), &places.charges, across);
+        }
+        for (place, told) in places.blocks.iter().zip(&answer.told) {
+            if let Some(place) = place {
+                denials.learn_block(place, told.blocked);
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Whether the request is refused, and asking would change nothing.
+    fn is_refused(&self, known: &[Known], lefts: &[Duration]) -> bool {
+        let stands: Vec<Stand> =
+            lefts.iter().enumerate().map(|(rule, left)| self.stand(rule, known, *left)).collect();
+        let enforced = || stands.iter().filter(|stand| !stand.shadow);
+        // Who is blocked already is denied for that, and for nothing else.
+        if enforced().any(|stand| !stand.left.is_zero()) {
+            return true;
+        }
+        let punishes = self.way == Way::Take && stands.iter().any(|stand| stand.may_punish);
+        !punishes && enforced().any(|stand| stand.refuses)
+    }
+
+    fn stand(&self, rule: usize, known: &[Known], left: Duration) -> Stand {
+        let planned = &self.planned.rules()[rule];
+        let punishes = planned.rule(self.planned).block.is_some();
+        let mut stand = Stand { shadow: planned.shadow, left, refuses: false, may_punish: false };
+        for charge in self.charges_of(&(rule..rule + 1)) {
+            let Known { now, state, may_refuse } = &known[charge];
+            let is_possible = self.is_possible(charge);
+            let fits = is_possible && self.peek(charge, &(*now, state.clone())).is_allowed();
+            stand.refuses |= !is_possible || (!fits && *may_refuse);
+            // It may have been emptied since where its figures are old.
+            let may_deny = is_possible && (!fits || !may_refuse);
+            stand.may_punish |= may_deny && punishes && left.is_zero();
+        }
+        stand
+    }
+}
