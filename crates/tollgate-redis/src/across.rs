@@ -60,6 +60,13 @@ impl Group<'_> {
     }
 }
 
+/// For how long a group is reserved, and whether states of other numbers are left as they are.
+#[derive(Clone, Copy)]
+struct Reserving {
+    hold: Duration,
+    leaves_numbers: bool,
+}
+
 /// What the groups of a request met, in their order.
 type AllMet = Vec<Met>;
 
@@ -180,19 +187,42 @@ impl RedisStore {
         self.try_groups(groups, keep).await
     }
 
+    /// A state that is reserved under other numbers than it was made with goes on under them, at
+    /// their pace, also when it is given back. So whether all have room is then looked at first.
     async fn try_groups(
         &self,
         groups: &[Group<'_>],
         keep: Option<Duration>,
     ) -> Result<(AllMet, Held), StoreError> {
+        let (met, held) = self.reserve_groups(groups, keep, true).await?;
+        if !met.iter().any(|met| met.is_scaled && met.states.is_empty()) {
+            return Ok((met, held));
+        }
+        if let Some(back) = held.give_back() {
+            let _ = back.await;
+        }
+        let met = try_join_all(groups.iter().map(|group| self.look_at(group))).await?;
+        if !met.iter().all(|met| met.fits) {
+            return Ok((met, Held::default()));
+        }
+        self.reserve_groups(groups, keep, false).await
+    }
+
+    async fn reserve_groups(
+        &self,
+        groups: &[Group<'_>],
+        keep: Option<Duration>,
+        leaves_numbers: bool,
+    ) -> Result<(AllMet, Held), StoreError> {
         let least = self.connection().timeout().saturating_mul(2).max(LEAST_HOLD);
         let hold = keep.unwrap_or(least).min(MAX_RESERVATION);
+        let how = Reserving { hold, leaves_numbers };
         let mut held = Held(Vec::new());
         let mut asking = Vec::with_capacity(groups.len());
         for group in groups {
             let claims = if group.is_queue() { Vec::new() } else { self.claims(group) };
             held.0.extend(claims.iter().cloned());
-            asking.push(self.reserve_group(group, claims, hold));
+            asking.push(self.reserve_group(group, claims, how));
         }
         let mut met = try_join_all(asking).await?;
         held.keep(groups, &met);
@@ -207,7 +237,7 @@ impl RedisStore {
             let before = held.0.len();
             held.0.extend(claims.iter().cloned());
             let kept = (!claims.is_empty()).then(|| Hold::of(&claims, hold));
-            let how = How { mode: Mode::Take, hold: kept.as_ref(), rules: None };
+            let how = How { hold: kept.as_ref(), ..Mode::Take.into() };
             *met = self.ask_until_answered(&group.charges, how).await?;
             if !met.fits {
                 held.0.truncate(before);
@@ -229,18 +259,24 @@ impl RedisStore {
         &self,
         group: &Group<'_>,
         claims: Vec<Claim>,
-        hold: Duration,
+        how: Reserving,
     ) -> Result<Met, StoreError> {
         if claims.is_empty() {
-            let mut met = self.ask_until_answered(&group.charges, Mode::Look.into()).await?;
-            met.fits = group.charges.iter().zip(&met.states).all(|(charge, state)| {
-                charge.limiter.terms.ported.peek(state, met.now, charge.cost).is_allowed()
-            });
-            return Ok(met);
+            return self.look_at(group).await;
         }
-        let hold = Hold::of(&claims, hold);
-        let how = How { mode: Mode::Take, hold: Some(&hold), rules: None };
+        let hold = Hold::of(&claims, how.hold);
+        let leaves_numbers = how.leaves_numbers;
+        let how = How { hold: Some(&hold), leaves_numbers, ..Mode::Take.into() };
         self.ask_until_answered(&group.charges, how).await
+    }
+
+    /// Whether a group's units are there, taking nothing.
+    async fn look_at(&self, group: &Group<'_>) -> Result<Met, StoreError> {
+        let mut met = self.ask_until_answered(&group.charges, Mode::Look.into()).await?;
+        met.fits = group.charges.iter().zip(&met.states).all(|(charge, state)| {
+            charge.limiter.terms.ported.peek(state, met.now, charge.cost).is_allowed()
+        });
+        Ok(met)
     }
 }
 

@@ -58,11 +58,14 @@ pub(crate) struct How<'a> {
     pub(crate) mode: Mode,
     pub(crate) hold: Option<&'a Hold>,
     pub(crate) rules: Option<&'a Rules>,
+    /// Whether states of other numbers are left as they are: [`Met::is_scaled`] then says that there are
+    /// some, and nothing else is known.
+    pub(crate) leaves_numbers: bool,
 }
 
 impl From<Mode> for How<'_> {
     fn from(mode: Mode) -> Self {
-        How { mode, hold: None, rules: None }
+        How { mode, hold: None, rules: None, leaves_numbers: false }
     }
 }
 
@@ -213,6 +216,9 @@ impl RedisStore {
                 return Err(StoreError::Script("its answer names no charge".to_owned()));
             };
             match verdict {
+                script::OTHER if how.leaves_numbers => {
+                    return Ok(Met { is_scaled: true, ..Met::refused(now, Vec::new()) });
+                }
                 script::OTHER if culprit.limiter.terms.is_log() => {
                     rescale::rescale(self, culprit, now).await?;
                 }

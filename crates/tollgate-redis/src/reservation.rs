@@ -62,7 +62,7 @@ impl Reserved {
         let hold = Hold::of(std::slice::from_ref(&claim), timeout);
         let possible = limiter.is_possible(cost);
         let (mode, hold) = if possible { (Mode::Take, Some(&hold)) } else { (Mode::Look, None) };
-        let mut met = limiter.store.ask(&asked, How { mode, hold, rules: None }).await?;
+        let mut met = limiter.store.ask(&asked, How { hold, ..mode.into() }).await?;
         let state = met.states.pop().unwrap_or(State::New);
         let decision = terms.ported.decide(&state, met.now, cost);
         if possible {

@@ -180,7 +180,8 @@ impl RedisGate {
         let packed = call.packed(rules.clone(), way, hold.is_some());
         let blocks = call.blocks[rules.clone()].iter().flatten().cloned().collect();
         let mode = if way == Way::Look { Mode::Look } else { Mode::Take };
-        let how = How { mode, hold: hold.as_ref(), rules: Some(&Rules { packed, blocks }) };
+        let rules_of = Rules { packed, blocks };
+        let how = How { hold: hold.as_ref(), rules: Some(&rules_of), ..mode.into() };
         let met = store.ask(&asked, how).await?;
         let told = Told::read(&met.rules, rules.len());
         let told = told.ok_or_else(|| StoreError::Script("its answer lacks a rule".to_owned()))?;
