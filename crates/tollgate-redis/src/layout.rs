@@ -94,11 +94,7 @@ impl Prefix {
         if (end == 0) != (self.tagging == Tagging::None) {
             return None;
         }
-        match tagged[end..].strip_prefix(self.rest.as_slice())?.split_first()? {
-            (b'k', written) => Some(port::key_name(written)),
-            (b'h', rest) => Some(port::key_name(rest.get(DIGEST..)?)),
-            _ => None,
-        }
+        key_name(tagged[end..].strip_prefix(self.rest.as_slice())?)
     }
 
     /// A pattern for SCAN that matches the limiter's keys, and others by chance.
@@ -135,11 +131,31 @@ pub(crate) fn pattern_of_names(name: &str) -> Vec<u8> {
 
 /// The name of the limiter that a key belongs to.
 pub(crate) fn limiter_of(key: &[u8]) -> Option<&str> {
-    let key = std::str::from_utf8(key.strip_prefix(b"tg:{")?)
-        .or_else(|wrong| std::str::from_utf8(&key[4..4 + wrong.valid_up_to()]))
-        .ok()?;
-    let (length, rest) = key.split_once("}:")?.1.split_once(':')?;
-    rest.get(..length.parse().ok()?)
+    limiter_and_rest(key).map(|(limiter, _)| limiter)
+}
+
+/// The key by itself, whatever limiter it belongs to; of a long one the beginning.
+pub(crate) fn key_of(key: &[u8]) -> Option<KeyName> {
+    key_name(limiter_and_rest(key)?.1.strip_prefix(b":")?)
+}
+
+fn limiter_and_rest(key: &[u8]) -> Option<(&str, &[u8])> {
+    let tagged = key.strip_prefix(HEAD)?;
+    let end = tagged.windows(2).position(|two| two == b"}:")?;
+    let (_, rest) = tagged.split_at(end + 2);
+    let colon = rest.iter().position(|byte| *byte == b':')?;
+    let length = std::str::from_utf8(&rest[..colon]).ok()?.parse().ok()?;
+    let (limiter, rest) = rest[colon + 1..].split_at_checked(length)?;
+    Some((std::str::from_utf8(limiter).ok()?, rest))
+}
+
+/// What follows the limiter.
+fn key_name(rest: &[u8]) -> Option<KeyName> {
+    match rest.split_first()? {
+        (b'k', written) => Some(port::key_name(written)),
+        (b'h', rest) => Some(port::key_name(rest.get(DIGEST..)?)),
+        _ => None,
+    }
 }
 
 /// Adds `bytes` to a pattern of SCAN, with no meaning but themselves.

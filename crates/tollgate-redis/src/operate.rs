@@ -187,7 +187,8 @@ impl RedisLimiter {
     }
 }
 
-fn begins_with(name: &KeyName, prefix: &[u8]) -> bool {
+/// Whether the first part of a key is text or bytes that begin so.
+pub(crate) fn begins_with(name: &KeyName, prefix: &[u8]) -> bool {
     let mut first = None;
     name.parts(&mut |part| {
         let begins = matches!(part, Part::Bytes(bytes) if bytes.starts_with(prefix));

@@ -249,11 +249,14 @@ impl RedisGate {
         self.share(&block_field(rule, key), &until).await.map(drop)
     }
 
-    /// Lifts the blocks by hand of a rule's keys, or of all; and tells all nodes that much has changed,
-    /// whether or not there were any.
-    pub(super) async fn unshare_blocks(&self, rule: Option<&str>) -> Result<(), StoreError> {
-        for (field, (of_rule, _), _) in self.shared_blocks().await? {
-            if rule.is_none_or(|rule| rule == of_rule) {
+    /// Lifts the blocks by hand of the keys that are meant, by rule and values; and tells all nodes that
+    /// much has changed, whether or not there were any.
+    pub(super) async fn unshare_blocks(
+        &self,
+        is_meant: impl Fn(&str, &[String]) -> bool,
+    ) -> Result<(), StoreError> {
+        for (field, (rule, values), _) in self.shared_blocks().await? {
+            if is_meant(&rule, &values) {
                 self.share_only(&[&field, b""]).await?;
             }
         }

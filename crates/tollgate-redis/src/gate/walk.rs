@@ -7,9 +7,9 @@ use super::RedisGate;
 use super::names::{NAMESPACE_END, named, split};
 use crate::bounds::MAX_CHARGES;
 use crate::error::StoreError;
-use crate::layout::{limiter_of, pattern_of_names};
+use crate::layout::{key_of, limiter_of, pattern_of_names};
 use crate::limiter::RedisLimiter;
-use crate::operate::{Progress, Scan, unlink};
+use crate::operate::{Progress, Scan, begins_with, unlink};
 use crate::request::{Asked, Mode};
 
 /// A walk through the keys of a rule with their status, in steps that are short for the server.
@@ -71,11 +71,44 @@ impl RedisGate {
         rule: &str,
         progress: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
-        let pattern = pattern_of_names(&format!("{}{rule}", named(&self.0.namespace)));
-        let of_rule = |name: &str| split(name) == (self.0.namespace.as_str(), rule);
-        let done = self.reset_where(pattern, of_rule, progress).await?;
-        self.unshare_blocks(Some(rule)).await?;
+        let is_of_rule = |key: &[u8]| self.is_of_rule(key, rule);
+        let done = self.reset_where(rule, is_of_rule, |_| true, progress).await?;
+        self.unshare_blocks(|of_rule, _| of_rule == rule).await?;
         Ok(done)
+    }
+
+    /// Makes the keys of `rule` new whose first value begins with `prefix`, as
+    /// [`reset_rule`](Self::reset_rule) does.
+    ///
+    /// ```no_run
+    /// # async fn example(gate: tollgate_redis::RedisGate) -> Result<(), tollgate_redis::StoreError> {
+    /// let done = gate.reset_prefix("per-ip", "203.0.113.", |so_far| {
+    ///     println!("{} of {}", so_far.reset, so_far.seen);
+    /// });
+    /// println!("{} keys are new", done.await?.reset);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reset_rule`](Self::reset_rule).
+    pub async fn reset_prefix(
+        &self,
+        rule: &str,
+        prefix: &str,
+        progress: impl FnMut(Progress),
+    ) -> Result<Progress, StoreError> {
+        let is_of_rule = |key: &[u8]| self.is_of_rule(key, rule);
+        let begins =
+            |key: &[u8]| key_of(key).is_some_and(|name| begins_with(&name, prefix.as_bytes()));
+        let done = self.reset_where(rule, is_of_rule, begins, progress).await?;
+        let begins = |values: &[String]| values.first().is_some_and(|own| own.starts_with(prefix));
+        self.unshare_blocks(|of_rule, values| of_rule == rule && begins(values)).await?;
+        Ok(done)
+    }
+
+    fn is_of_rule(&self, key: &[u8], rule: &str) -> bool {
+        limiter_of(key).is_some_and(|name| split(name) == (self.0.namespace.as_str(), rule))
     }
 
     /// Makes everything of the gate's namespace new and lifts all blocks, as
@@ -84,28 +117,33 @@ impl RedisGate {
     /// # Errors
     /// As [`reset_rule`](Self::reset_rule).
     pub async fn reset_all(&self, progress: impl FnMut(Progress)) -> Result<Progress, StoreError> {
-        let pattern = pattern_of_names(&named(&self.0.namespace));
         let namespace = self.0.namespace.as_str();
-        let of_gate = |name: &str| {
-            split(name).0 == namespace && name.contains(NAMESPACE_END) != namespace.is_empty()
+        let of_gate = |key: &[u8]| {
+            let is_own = |name: &str| {
+                split(name).0 == namespace && name.contains(NAMESPACE_END) != namespace.is_empty()
+            };
+            limiter_of(key).is_some_and(is_own)
         };
-        let done = self.reset_where(pattern, of_gate, progress).await?;
-        self.unshare_blocks(None).await?;
+        let done = self.reset_where("", of_gate, |_| true, progress).await?;
+        self.unshare_blocks(|_, _| true).await?;
         Ok(done)
     }
 
+    /// Makes keys new that are meant, of those whose names begin with `rule` and that belong to it.
     async fn reset_where(
         &self,
-        pattern: Vec<u8>,
-        is_meant: impl Fn(&str) -> bool,
+        rule: &str,
+        belongs: impl Fn(&[u8]) -> bool,
+        is_meant: impl Fn(&[u8]) -> bool,
         mut progress: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
+        let pattern = pattern_of_names(&format!("{}{rule}", named(&self.0.namespace)));
         let (mut done, mut scan) = (Progress::default(), Scan::new(pattern));
         while let Some(keys) = scan.step(&self.0.store).await? {
-            let meant = |key: &&Vec<u8>| limiter_of(key).is_some_and(&is_meant);
-            let keys: Vec<&Vec<u8>> = keys.iter().filter(meant).collect();
-            done.seen += u64::try_from(keys.len()).unwrap_or(0);
-            done.reset += unlink(&self.0.store, &keys).await?;
+            let own: Vec<&Vec<u8>> = keys.iter().filter(|key| belongs(key)).collect();
+            done.seen += u64::try_from(own.len()).unwrap_or(0);
+            let meant: Vec<&Vec<u8>> = own.into_iter().filter(|key| is_meant(key)).collect();
+            done.reset += unlink(&self.0.store, &meant).await?;
             progress(done);
         }
         Ok(done)
