@@ -7,6 +7,8 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tollgate::LimitError;
 
+use crate::tls;
+
 /// Why the store has no answer. A denial is an answer, and never an error.
 ///
 /// No message contains a user name or a password.
@@ -113,7 +115,9 @@ impl Teller {
         match error.kind() {
             _ if error.is_timeout() => StoreError::TimedOut(self.timeout),
             ErrorKind::InvalidClientConfig => StoreError::Url(what),
-            ErrorKind::Io | ErrorKind::Client => StoreError::Unreachable(what),
+            ErrorKind::Io | ErrorKind::Client => {
+                StoreError::Unreachable(tls::explained(&what).unwrap_or(what))
+            }
             ErrorKind::Parse => StoreError::Unreachable(format!("a broken answer, {what}")),
             ErrorKind::RESP3NotSupported => {
                 StoreError::Unsuitable("the server does not know resp3, leave it out".to_owned())

@@ -43,6 +43,7 @@ mod limiter;
 mod link;
 mod operate;
 mod outage;
+mod query;
 mod request;
 mod rescale;
 mod reservation;
@@ -53,6 +54,7 @@ mod server;
 mod store;
 mod target;
 mod terms;
+mod tls;
 
 pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
@@ -62,8 +64,6 @@ pub use limiter::RedisLimiter;
 pub use operate::{Progress, RedisKeys};
 pub use outage::{Health, Outage};
 pub use reservation::{RedisReservation, Reserved};
-#[cfg(feature = "tls")]
-use rustls as _;
 pub use store::{RedisStore, RedisStoreBuilder};
 
 /// The examples of docs/redis.md, compiled by the tests.

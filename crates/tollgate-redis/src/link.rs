@@ -54,7 +54,8 @@ impl Dialer {
     }
 
     pub(crate) fn by_sentinels(sentinels: Sentinels, connect_timeout: Duration) -> Dialer {
-        let teller = teller(&sentinels.server, connect_timeout);
+        let mut teller = teller(&sentinels.server, connect_timeout);
+        teller.secrets.extend(sentinels.seeds.iter().flat_map(secrets));
         let address = sentinels.address();
         Dialer { end: End::Sentinels(sentinels), address, teller, connect_timeout }
     }
@@ -193,9 +194,12 @@ impl Facts {
 }
 
 fn teller(info: &ConnectionInfo, timeout: Duration) -> Teller {
+    Teller { secrets: secrets(info).collect(), timeout }
+}
+
+fn secrets(info: &ConnectionInfo) -> impl Iterator<Item = String> + '_ {
     let settings = info.redis_settings();
     let names = [settings.username(), settings.password()];
     // The default user is no secret, and its name is a common word.
-    let secrets = names.into_iter().flatten().filter(|name| *name != "default");
-    Teller { secrets: secrets.map(str::to_owned).collect(), timeout }
+    names.into_iter().flatten().filter(|name| *name != "default").map(str::to_owned)
 }

@@ -73,6 +73,11 @@ impl Sentinels {
                     "{at} is not a sentinel, write redis://{at} instead of redis+sentinel://"
                 ));
             }
+            if error.code() == Some("NOAUTH") {
+                return StoreError::Refused(format!(
+                    "{at}: the sentinel wants a password of its own, write ?sentinel_user=…&sentinel_pass=…"
+                ));
+            }
             dialer.tell_at(&at, &error)
         })?;
         let name = &self.name;

@@ -53,7 +53,9 @@ impl RedisStore {
     /// `redis+unix:///path?db=0&user=…&pass=…` for a socket; `?protocol=resp3` for RESP3;
     /// `redis+cluster://host1:6379,host2:6379` for a Cluster by some of its nodes, and
     /// `redis+sentinel://host1:26379,host2:26379/mymaster/0` for the server that Sentinels name
-    /// (`rediss+…` for TLS).
+    /// (`rediss+…` for TLS), with `?sentinel_user=…&sentinel_pass=…` where they want a password. With TLS,
+    /// `?ca=/path/ca.pem` names the authorities to trust instead of the machine's, and
+    /// `?cert=/path/own.pem&key=/path/own.key` who we are.
     ///
     /// # Errors
     /// Where the URL is wrong, nobody answers, the password is refused, the server is older than

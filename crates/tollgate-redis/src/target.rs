@@ -2,11 +2,13 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::bounds::MAX_SEEDS;
 use crate::error::StoreError;
+use crate::query::Query;
 use crate::sentinel::Sentinels;
+use crate::tls::Files;
 
 const FORM: &str = "must be like redis://user:password@host:6379/0, rediss://… for tls, redis+unix:///path, \
     redis+cluster://host1:6379,host2:6379 or redis+sentinel://host1:26379,host2:26379/name/0";
@@ -46,8 +48,14 @@ impl Target {
             if has_port { host.to_owned() } else { format!("{host}:26379") }
         };
         let hosts: Vec<String> = seeds.hosts.iter().map(|host| with_port(host)).collect();
-        let of = |host: &str| info(&format!("{scheme}://{host}/{}", seeds.query));
-        let server = format!("{scheme}://{}{}/{database}{}", seeds.user, hosts[0], seeds.query);
+        let (_, mut query, fragment) = Query::of(seeds.query);
+        let known_as =
+            KnownAs { user: query.take("sentinel_user")?, password: query.take("sentinel_pass")? };
+        let tail = format!("{}{fragment}", query.rest());
+        let of = |host: &str| {
+            info(&format!("{scheme}://{host}/{tail}")).map(|info| known_as.put_into(info))
+        };
+        let server = format!("{scheme}://{}{}/{database}{tail}", seeds.user, hosts[0]);
         Ok(Target::Sentinel(Sentinels {
             seeds: hosts.iter().map(|host| of(host)).collect::<Result<_, _>>()?,
             name: name.to_owned(),
@@ -66,6 +74,25 @@ impl Target {
             }
             Target::Sentinel(sentinels) => sentinels.address(),
         }
+    }
+}
+
+/// Whom the Sentinels know us as: they have users and passwords of their own.
+struct KnownAs {
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl KnownAs {
+    fn put_into(&self, info: ConnectionInfo) -> ConnectionInfo {
+        let mut settings: RedisConnectionInfo = info.redis_settings().clone();
+        if let Some(user) = &self.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
+        info.set_redis_settings(settings)
     }
 }
 
@@ -105,8 +132,14 @@ impl Seeds<'_> {
 }
 
 fn info(url: &str) -> Result<ConnectionInfo, StoreError> {
+    let (before, mut query, fragment) = Query::of(url);
+    let files = Files::take_out_of(&mut query)?;
+    let rest = query.rest();
     // The library's message may repeat a part of the URL, which may be the password.
-    url.into_connection_info().map_err(|_| StoreError::Url(FORM.to_owned()))
+    let info = format!("{before}{rest}{fragment}").into_connection_info();
+    let info = info.map_err(|_| StoreError::Url(FORM.to_owned()))?;
+    query.known()?;
+    files.put_into(info)
 }
 
 pub(crate) fn shown(address: &ConnectionAddr) -> String {
@@ -148,6 +181,26 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_have_a_user_and_a_password_of_their_own() {
+        let url = "redis+sentinel://gate:secret@a/mymaster?sentinel_user=w&sentinel_pass=p%26%3Fw&protocol=resp3";
+        let Ok(Target::Sentinel(sentinels)) = Target::read(url) else { panic!("it is a sentinel") };
+        let seed = sentinels.seeds[0].redis_settings();
+        assert_eq!((seed.username(), seed.password()), (Some("w"), Some("p&?w")));
+        let server = sentinels.server.redis_settings();
+        assert_eq!((server.username(), server.password()), (Some("gate"), Some("secret")));
+    }
+
+    #[test]
+    fn what_nobody_understands_is_refused() {
+        for query in ["timeout=5", "ca=/a.pem", "sentinel_pass=p", "cert=/a.pem", "ssl", "ca=%ff"] {
+            let Err(StoreError::Url(what)) = Target::read(&format!("redis://a?{query}")) else {
+                panic!("{query} means nothing here")
+            };
+            assert!(what.contains("must be"), "{what}");
+        }
+    }
+
+    #[test]
     fn urls_that_name_nothing_are_refused_without_their_secrets() {
         for url in [
             "redis+cluster://",
@@ -157,6 +210,8 @@ mod tests {
             "http+cluster://gate:s3cret@a",
             "redis+sentinel://gate:s3cret@a",
             "s3cret",
+            // A password with a question mark that was not escaped.
+            "redis://gate:1?s3cret@a",
         ] {
             let Err(StoreError::Url(what)) = Target::read(url) else { panic!("{url} is wrong") };
             assert!(!what.contains("s3cret") && what.contains("must"), "{what}");

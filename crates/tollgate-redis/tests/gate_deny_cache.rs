@@ -78,8 +78,10 @@ impl Node {
     }
 }
 
-/// Each rule: whether it lets the request pass, what it has left, and for how long it is blocked.
-fn figures(ruling: &Ruling) -> Vec<(String, bool, u64, Option<Duration>, Option<Duration>)> {
+/// A rule: whether it lets the request pass, what it has left, when again, and for how long it is blocked.
+type Figures = (String, bool, u64, Option<Duration>, Option<Duration>);
+
+fn figures(ruling: &Ruling) -> Vec<Figures> {
     let of_rule = |of: tollgate::RuleFigures<'_>| {
         (of.rule().to_owned(), of.is_allowed(), of.remaining(), of.retry_after(), of.blocked())
     };

@@ -27,7 +27,7 @@ pub use fault_proxy::{Fault, FaultProxy};
 pub use manual::{admitted, manual};
 pub use model::KeyModel;
 pub use proptest;
-pub use redis::RedisServer;
+pub use redis::{RedisServer, free_port};
 pub use reference::{Reference, ReferenceLimiter};
 pub use sentinel::RedisSentinel;
 pub use traffic::{

@@ -135,7 +135,11 @@ keep=$(cat); kill -9 $server; wait
     command
 }
 
-pub(crate) fn free_port() -> u16 {
+/// A port of 127.0.0.1 that nobody listens on now.
+///
+/// # Panics
+/// Where there is none.
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     listener.local_addr().expect("a listener has an address").port()
 }

@@ -23,12 +23,20 @@ impl RedisSentinel {
     /// # Panics
     /// Where there is no `redis-server`, or it does not start.
     pub fn start(port: u16) -> RedisSentinel {
+        RedisSentinel::with_lines(port, &[])
+    }
+
+    /// The same with more lines of configuration, such as `["requirepass secret"]`.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn with_lines(port: u16, more: &[&str]) -> RedisSentinel {
         let own = free_port();
         let name = format!("tollgate-sentinel-{}-{own}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).expect("the temporary directory can be written");
         let file = directory.join("sentinel.conf");
-        let lines = [
+        let mut lines = vec![
             format!("port {own}"),
             "bind 127.0.0.1".to_owned(),
             format!("sentinel monitor mymaster 127.0.0.1 {port} 1"),
@@ -36,6 +44,7 @@ impl RedisSentinel {
             // Who fails tries again after twice this.
             "sentinel failover-timeout mymaster 2000".to_owned(),
         ];
+        lines.extend(more.iter().map(|line| (*line).to_owned()));
         std::fs::write(&file, lines.join("\n")).expect("the directory can be written");
         let mut command = guarded("redis-server", &directory);
         command.arg(&file).arg("--sentinel").arg("--dir").arg(&directory);

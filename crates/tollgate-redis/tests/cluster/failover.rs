@@ -247,3 +247,27 @@ fn sentinels_say_who_goes_on_when_a_server_dies() {
         assert!(error.to_string().contains("redis+sentinel://"), "{error}");
     });
 }
+
+#[test]
+fn sentinels_have_users_and_passwords_of_their_own() {
+    let server = RedisServer::with_options(&["--requirepass", "s3rver"]);
+    let lines =
+        ["requirepass w4tch", "user gate on >g4te +@all", "sentinel auth-pass mymaster s3rver"];
+    let sentinel = RedisSentinel::with_lines(server.port(), &lines);
+    let url = sentinel.url().replace("://", "://:s3rver@");
+    wait(async {
+        let to = |query: &str| RedisStore::builder(format!("{url}{query}")).timeout(PATIENCE);
+        for query in ["?sentinel_pass=w4tch", "?sentinel_user=gate&sentinel_pass=g%34te"] {
+            let store = to(query).connect().await.unwrap();
+            let limiter = store.limiter("a", Limit::per_day(100)).unwrap();
+            assert!(limiter.check(7).await.unwrap().is_allowed());
+            assert!(!format!("{store:?}").contains("w4tch"));
+        }
+        let error = to("").connect().await.unwrap_err();
+        assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+        assert!(error.to_string().contains("wants a password of its own"), "{error}");
+        let wrong = to("?sentinel_user=gate&sentinel_pass=wr0ng").connect().await.unwrap_err();
+        assert!(matches!(wrong, StoreError::Refused(_)), "{wrong:?}");
+        assert!(!format!("{wrong:?}").contains("wr0ng"), "{wrong:?}");
+    });
+}
