@@ -225,6 +225,24 @@ fn a_smaller_cost_that_fits_is_not_refused() {
 }
 
 #[test]
+fn what_was_met_before_this_process_took_more_refuses_nothing() {
+    wait(async {
+        let used = Used::new().await;
+        used.limiter.refund("ana", 4).await.unwrap();
+        assert!(!used.limiter.check_n("ana", 6).await.unwrap().is_allowed());
+        assert!(used.limiter.check_n("ana", 4).await.unwrap().is_allowed());
+        let before = used.store.health().denied_locally;
+        let denied = used.limiter.check_n("ana", 5).await.unwrap();
+        assert_eq!(
+            denied.retry_after(),
+            Some(Duration::from_secs(5 * 360)),
+            "all five are missing"
+        );
+        assert_eq!(used.store.health().denied_locally, before, "it asked");
+    });
+}
+
+#[test]
 fn several_limits_are_refused_here_only_with_all_their_figures() {
     wait(async {
         let used = Used::new().await;

@@ -101,6 +101,37 @@ fn a_block_for_is_in_force_on_every_node_at_once() {
 }
 
 #[test]
+fn under_a_rule_that_blocks_no_longer_only_blocks_by_hand_count() {
+    let mut rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
+    let open = Policy::new().rule(rule.clone());
+    rule.block = Some(Block::of(Duration::from_secs(4 * 3600)));
+    wait(async {
+        let clock = ManualClock::new();
+        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let gate = RedisGate::builder(store).namespace(unique("by hand"));
+        let gate = gate.build(Policy::new().rule(rule)).unwrap();
+        // One by hand has ended, and is still known to the fleet when one of the rule's own begins.
+        assert!(gate.block("login", &["ana"], Duration::from_secs(1)).await.unwrap());
+        clock.advance(Duration::from_secs(1));
+        assert!(gate.check(&ana()).await.is_allowed());
+        assert!(!gate.check(&ana()).await.is_allowed());
+        clock.advance(Duration::from_secs(3600));
+        assert_eq!(gate.check(&ana()).await.reason(), Reason::Block);
+        assert_eq!(gate.blocked().await.unwrap().len(), 1);
+
+        gate.replace(open).unwrap();
+        assert!(gate.blocked().await.unwrap().is_empty());
+        assert!(gate.check(&ana()).await.is_allowed(), "the rule's own counts no longer");
+        clock.advance(Duration::from_secs(3600));
+        assert!(gate.block("login", &["ana"], Duration::from_secs(60)).await.unwrap());
+        assert_eq!(gate.check(&ana()).await.reason(), Reason::Block);
+        assert_eq!(gate.blocked().await.unwrap().len(), 1);
+        clock.advance(Duration::from_secs(60));
+        assert!(gate.check(&ana()).await.is_allowed());
+    });
+}
+
+#[test]
 fn who_takes_as_much_as_there_is_is_not_blocked_for_it() {
     let trial = Rule::new("trial").limit(Limit::per_hour(6)).shadow();
     let policy = per_user(10).rule(trial.block(Duration::from_secs(60)));

@@ -133,6 +133,26 @@ fn a_cluster_goes_on_when_nodes_hang_are_replaced_and_die() {
     assert!(keys_that_all_expire(&cluster) > 0);
 }
 
+#[test]
+fn a_node_is_replaced_also_when_the_runtime_that_saw_it_die_is_gone() {
+    let mut cluster = RedisCluster::with_replicas(3, 1);
+    let first = tokio::runtime::Runtime::new().unwrap();
+    let (limiter, key) = first.block_on(async {
+        let store = impatient(&cluster.url()).await;
+        let limiter = store.limiter("a", Limit::per_day(1000)).unwrap();
+        let key = keys_of(&cluster, &limiter, 1)[0];
+        assert!(limiter.check(key).await.unwrap().is_allowed());
+        replicated(cluster.nodes()[1].port());
+        cluster.kill(1);
+        while !matches!(limiter.check(key).await, Err(StoreError::Away { .. })) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        (limiter, key)
+    });
+    drop(first);
+    assert_eq!(wait(answer(&limiter, key)).remaining(), 998);
+}
+
 fn replica_of(primary: &RedisServer) -> RedisServer {
     let replica = RedisServer::with_options(&["--repl-diskless-sync-delay", "0"]);
     command(replica.port(), &format!("REPLICAOF 127.0.0.1 {}", primary.port()));
