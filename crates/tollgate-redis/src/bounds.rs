@@ -107,3 +107,6 @@ pub(crate) const LEAST_HOLD: Duration = Duration::from_secs(1);
 /// their way, and the first pause before.
 pub(crate) const CONTENDED_TRIES: u32 = 4;
 pub(crate) const CONTENDED_PAUSE: Duration = Duration::from_micros(500);
+
+/// How often it is told, at most, that rulings are made without the store though there is no outage.
+pub(crate) const TOLD_AGAIN: Duration = Duration::from_secs(60);

@@ -3,35 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 mod common;
+#[path = "common/log.rs"]
+mod log;
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{PATIENCE, wait};
+use log::Log;
 use tollgate::Limit;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::RedisServer;
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
-    let log = Log::default();
-    let writer = log.clone();
-    tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).init();
+    let log = Log::of_everything();
     let options = ["--user", "gate", "on", ">s3cr3t", "~*", "+@all"];
     let mut server = RedisServer::with_options(&options);
     let url = format!("redis://gate:s3cr3t@127.0.0.1:{}", server.port());
@@ -48,7 +33,7 @@ fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
             while limiter.check("ana").await.is_err() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+            let text = log.text();
             let lines: Vec<&str> = text.lines().collect();
             assert_eq!(lines.len(), 2 * outage, "{text}");
             let [.., begins, ends] = lines[..] else { unreachable!("there are two") };

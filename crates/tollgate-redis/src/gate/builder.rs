@@ -8,6 +8,7 @@ use tollgate::{
     Gate, LimitError, MemoryStore, MemoryStoreBuilder, Place, Policy, PolicyError, Problem,
 };
 
+use super::fallback::Fallbacks;
 use super::names::Names;
 use super::shared::Shared;
 use super::{Inner, RedisGate, portable};
@@ -62,8 +63,8 @@ impl RedisGateBuilder {
         let resolver = Gate::on(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
         let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
         let shared = Shared::new(&namespace);
-        let nodes = AtomicU64::new(nodes);
-        let inner = Inner { store, namespace, resolver, local, nodes, names, shared };
+        let (nodes, fallbacks) = (AtomicU64::new(nodes), Fallbacks::new());
+        let inner = Inner { store, namespace, resolver, local, nodes, names, shared, fallbacks };
         Ok(RedisGate(Arc::new(inner)))
     }
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod decide;
 mod each;
+mod fallback;
 mod hold;
 mod inspect;
 mod names;
@@ -22,6 +23,7 @@ use tollgate::{Explanation, Gate, Policy, PolicyError, Request, Ruling};
 
 pub use builder::{GateError, RedisGateBuilder};
 use decide::Way;
+use fallback::Fallbacks;
 pub use hold::RedisHold;
 use hold::{Held, Scaled};
 use names::Names;
@@ -71,6 +73,7 @@ struct Inner {
     /// Held only to copy or to replace it.
     names: RwLock<Arc<Names>>,
     shared: Shared,
+    fallbacks: Fallbacks,
 }
 
 impl RedisGate {
@@ -145,7 +148,10 @@ impl RedisGate {
     pub async fn check(&self, request: &Request<'_>) -> Ruling {
         match self.try_check(request).await {
             Ok(ruling) => ruling,
-            Err(_) => self.0.local.check_without_store(request),
+            Err(error) => {
+                self.goes_on_without(&error);
+                self.0.local.check_without_store(request)
+            }
         }
     }
 
@@ -163,7 +169,10 @@ impl RedisGate {
     pub async fn peek(&self, request: &Request<'_>) -> Ruling {
         match self.look(request).await {
             Ok(ruling) => ruling,
-            Err(_) => self.0.local.peek_without_store(request),
+            Err(error) => {
+                self.goes_on_without(&error);
+                self.0.local.peek_without_store(request)
+            }
         }
     }
 
@@ -200,7 +209,8 @@ impl RedisGate {
         let cost = request.units();
         let (ruling, held) = match self.try_reserve(request, timeout).await {
             Ok((ruling, claims)) => (ruling, Held::Store(claims)),
-            Err(_) => {
+            Err(error) => {
+                self.goes_on_without(&error);
                 let hold = self.0.local.reserve_without_store(request, timeout)?;
                 (hold.ruling().clone(), Held::Memory(Box::new(hold)))
             }
@@ -222,7 +232,10 @@ impl RedisGate {
     pub async fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
         match self.try_take_up_to(request).await {
             Ok(taken) => taken,
-            Err(_) => self.0.local.take_up_to_without_store(request),
+            Err(error) => {
+                self.goes_on_without(&error);
+                self.0.local.take_up_to_without_store(request)
+            }
         }
     }
 

@@ -1,0 +1,58 @@
+//! What is told of rulings that are made without the store though there is no outage. Outages are told
+//! by the store: one line each when they begin and end, however many gates and requests there are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tollgate::{Clock, Timestamp};
+
+use super::RedisGate;
+use crate::bounds::TOLD_AGAIN;
+use crate::error::StoreError;
+
+/// When it was last told, and how many there have been since.
+pub(super) struct Fallbacks {
+    clock: Clock,
+    /// Held only to look at it or to change it.
+    told: Mutex<Option<Timestamp>>,
+    untold: AtomicU64,
+}
+
+impl Fallbacks {
+    pub(super) fn new() -> Fallbacks {
+        Fallbacks { clock: Clock::system(), told: Mutex::new(None), untold: AtomicU64::new(0) }
+    }
+
+    /// How many have not been told, if it is time to tell.
+    fn to_tell(&self) -> Option<u64> {
+        let (now, untold) = (self.clock.now(), self.untold.fetch_add(1, Ordering::Relaxed) + 1);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| now.since(told) < TOLD_AGAIN) {
+            return None;
+        }
+        *told = Some(now);
+        self.untold.fetch_sub(untold, Ordering::Relaxed);
+        Some(untold)
+    }
+}
+
+impl RedisGate {
+    /// A request is decided without the store, since that has no answer.
+    pub(super) fn goes_on_without(&self, error: &StoreError) {
+        let is_of_outage = match error {
+            StoreError::Away { .. } | StoreError::Unreachable(_) | StoreError::TimedOut(_) => true,
+            _ => self.0.store.health().outage.is_some(),
+        };
+        if is_of_outage {
+            return;
+        }
+        if let Some(rulings) = self.0.fallbacks.to_tell() {
+            tracing::warn!(
+                address = self.0.store.connection().address(),
+                reason = %error,
+                rulings,
+                "redis has no answer, though it is there: rules do what on_store_error says"
+            );
+        }
+    }
+}
