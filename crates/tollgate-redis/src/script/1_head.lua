@@ -15,11 +15,13 @@
 -- records of open reservations, the one that times out first in front.
 local spread = unpack
 local pack, unpack, sub = struct.pack, struct.unpack, string.sub
+-- Looked up once, and so are KEYS and ARGV: every charge asks for all of them.
+local call, pcall, find, format = redis.call, redis.pcall, string.find, string.format
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local KEYS, ARGV = KEYS, ARGV
 
--- Looked up once: every part asks.
 local what = ARGV[2]
-local clock = redis.call('TIME')
+local clock = call('TIME')
 local now = (clock[1] - 4000000000) * 1000000 + clock[2]
 -- What PXAT says is when a state is worthless, in milliseconds: ceil((at + late) / 1000) + 4e12.
 -- Keys expire by the server's clock: a test's keys must outlive what the test does on its own.

@@ -45,11 +45,11 @@ for i = 1, count do
     else
         local raw, from = forced, #tag + 1
         if raw == nil then
-            raw, tail = redis.pcall('GET', key), ''
+            raw, tail = pcall('GET', key), ''
             local other
             if raw then
                 local last = #tag + ((kind == 'b' or kind == 'n') and 21 or 14)
-                if type(raw) == 'table' or sub(raw, 1, #tag) ~= tag or #raw < last then
+                if type(raw) == 'table' or find(raw, tag, 1, true) ~= 1 or #raw < last then
                     -- Made under other numbers. The client scales it, and asks again with what it found
                     -- and what that comes to after the spec's numbers.
                     local start = kind == 'b' and 37 or 30
@@ -103,7 +103,9 @@ for i = 1, count do
                 owed, part = owed + 1, part - parts
             end
             if owed < most or (owed == most and part <= most_part) or forced ~= nil then
-                owed = min(owed, 5000000000000000)
+                if owed > 5000000000000000 then
+                    owed = 5000000000000000
+                end
                 after, worthless, moment = pack('>i7I7I7', at, owed, part), at + owed + 1, at
             end
         elseif kind == 'n' then

@@ -5,7 +5,8 @@ if not rules and (look or reply[2] ~= 1) then
 end
 
 for i = 1, count do
-    local key, tag, tail, after = KEYS[i], ARGV[2 * i + 2], tails[i], taken[i]
+    local tail, after = tails[i], taken[i]
+    local key, tag = KEYS[i], ARGV[2 * i + 2]
     if not after then
         -- A rule that only reports has no room for it.
     elseif type(after) == 'table' then
@@ -18,7 +19,8 @@ for i = 1, count do
             lasts = max(lasts, (unpack('>i7', tail, #tail - RECORD + 1)))
             after = after .. tail
         end
-        redis.call('SET', key, tag .. after, 'PXAT', ceil((lasts + late) / 1000) + 4000000000000)
+        -- Redis writes a number of Lua's with 17 digits, which takes longer than %d.
+        call('SET', key, tag .. after, 'PXAT', format('%d', ceil((lasts + late) / 1000) + 4000000000000))
     end
 end
 if forced ~= nil then
