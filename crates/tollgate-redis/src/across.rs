@@ -37,6 +37,11 @@ pub(crate) struct Across {
 }
 
 impl Across {
+    /// What a request without charges met.
+    pub(crate) fn nothing() -> Across {
+        Across { fits: true, may_be_learned: false, states: Vec::new() }
+    }
+
     /// What one call met.
     pub(crate) fn of(met: Met) -> Across {
         let may_be_learned = met.may_be_learned();

@@ -46,6 +46,11 @@ pub(crate) const TRIES: usize = 32;
 /// the last of them is answered in time, too.
 pub(crate) const BATCH: usize = 1000;
 
+/// How many charges of a batch one call of the script decides, in whole requests: as many as a single
+/// request may have, so that a batch holds up the server's other clients no longer than that. A
+/// charge of a call with 16 costs no more than one of a call with 128.
+pub(crate) const BATCH_CALL: usize = MAX_CHARGES;
+
 /// How many keys a request may charge: each is some microseconds of everybody's server.
 pub(crate) const MAX_CHARGES: usize = 64;
 

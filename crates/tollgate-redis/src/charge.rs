@@ -26,11 +26,6 @@ impl<'a> RedisCharge<'a> {
         RedisCharge { limiter, key, cost: 1 }
     }
 
-    /// The key's name in Redis, which says where it lies.
-    pub(crate) fn place(&self) -> &[u8] {
-        &self.key
-    }
-
     /// How many units to take; one if not said.
     pub fn cost(mut self, units: u64) -> RedisCharge<'a> {
         self.cost = units;
@@ -52,64 +47,72 @@ impl RedisStore {
         &self,
         charges: &[RedisCharge<'_>],
     ) -> Result<RedisDecisions, StoreError> {
-        let merged = merged(charges);
-        if merged.len() > MAX_CHARGES {
-            return Err(StoreError::Request(format!(
-                "a request has {} charges, must be at most {MAX_CHARGES}",
-                merged.len()
-            )));
+        self.decide(&Request::new(charges)?).await
+    }
+
+    /// Decides a request, wherever its keys lie.
+    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<RedisDecisions, StoreError> {
+        if request.charges.is_empty() {
+            return request.decisions(&Across::nothing());
         }
-        if merged.is_empty() {
-            return Ok(RedisDecisions(Vec::new()));
-        }
-        let asked: Vec<Asked<'_>> = merged
-            .iter()
-            .map(|charge| Asked {
-                limiter: &charge.limiter.inner,
-                key: charge.key.clone(),
-                cost: charge.cost,
-            })
-            .collect();
-        let possible = merged.iter().all(|charge| charge.limiter.is_possible(charge.cost));
-        let mode = if possible { Mode::Take } else { Mode::Look };
-        let across = self.ask_across(&asked, mode).await?;
-        decisions(&merged, &across, mode)
+        let across = self.ask_across(&request.charges, request.mode).await?;
+        request.decisions(&across)
     }
 }
 
-fn decisions(
-    charges: &[RedisCharge<'_>],
-    across: &Across,
-    mode: Mode,
-) -> Result<RedisDecisions, StoreError> {
-    let taken = mode == Mode::Take && across.fits;
-    let decide = |(charge, (now, state)): (&RedisCharge<'_>, &(u64, State))| {
-        let ported = &charge.limiter.inner.terms.ported;
-        let decision = if taken {
-            ported.decide(state, *now, charge.cost)
-        } else {
-            // What its own limit allows and another kept from being taken is shown as it stands.
-            ported.peek(state, *now, charge.cost)
-        };
-        (charge.limiter.inner.name.clone(), decision)
-    };
-    let all = RedisDecisions(charges.iter().zip(&across.states).map(decide).collect());
-    if mode == Mode::Take
-        && let Some((_, deciding)) = all.deciding()
-    {
-        agree(across.fits, deciding)?;
+/// A request as it is sent: its charges are of different keys.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) charges: Vec<Asked<'a>>,
+    /// A cost that can never be is only looked at.
+    pub(crate) mode: Mode,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(charges: &[RedisCharge<'a>]) -> Result<Request<'a>, StoreError> {
+        let charges = merged(charges);
+        if charges.len() > MAX_CHARGES {
+            return Err(StoreError::Request(format!(
+                "a request has {} charges, must be at most {MAX_CHARGES}",
+                charges.len()
+            )));
+        }
+        let is_possible = charges.iter().all(|charge| charge.limiter.is_possible(charge.cost));
+        let mode = if is_possible { Mode::Take } else { Mode::Look };
+        Ok(Request { charges, mode })
     }
-    Ok(all)
+
+    /// What comes of what it met.
+    pub(crate) fn decisions(&self, across: &Across) -> Result<RedisDecisions, StoreError> {
+        let taken = self.mode == Mode::Take && across.fits;
+        let decide = |(charge, (now, state)): (&Asked<'_>, &(u64, State))| {
+            let ported = &charge.limiter.terms.ported;
+            let decision = if taken {
+                ported.decide(state, *now, charge.cost)
+            } else {
+                // What its own limit allows and another kept from being taken is shown as it stands.
+                ported.peek(state, *now, charge.cost)
+            };
+            (charge.limiter.name.clone(), decision)
+        };
+        let all = RedisDecisions(self.charges.iter().zip(&across.states).map(decide).collect());
+        if self.mode == Mode::Take
+            && let Some((_, deciding)) = all.deciding()
+        {
+            agree(across.fits, deciding)?;
+        }
+        Ok(all)
+    }
 }
 
 /// The charges, those of one limiter and key added up; a cost of zero stays an error.
-fn merged<'a>(charges: &[RedisCharge<'a>]) -> Vec<RedisCharge<'a>> {
-    let mut merged: Vec<RedisCharge<'a>> = Vec::with_capacity(charges.len());
-    for charge in charges {
-        match merged.iter_mut().find(|other| other.key == charge.key) {
-            Some(first) if first.cost == 0 || charge.cost == 0 => first.cost = 0,
-            Some(first) => first.cost = first.cost.saturating_add(charge.cost),
-            None => merged.push(charge.clone()),
+fn merged<'a>(charges: &[RedisCharge<'a>]) -> Vec<Asked<'a>> {
+    let mut merged: Vec<Asked<'a>> = Vec::with_capacity(charges.len());
+    for RedisCharge { limiter, key, cost } in charges {
+        match merged.iter_mut().find(|other| other.key == *key) {
+            Some(first) if first.cost == 0 || *cost == 0 => first.cost = 0,
+            Some(first) => first.cost = first.cost.saturating_add(*cost),
+            None => merged.push(Asked { limiter: &limiter.inner, key: key.clone(), cost: *cost }),
         }
     }
     merged

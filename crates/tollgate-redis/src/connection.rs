@@ -129,12 +129,22 @@ impl Connection {
         self.try_to_ask(command).await.map_err(Failed::told)
     }
 
-    /// Runs the script, by its hash if the server knows it. The caller bounds the time.
+    /// Runs the script. The caller bounds the time.
     pub(crate) async fn run(&self, keys: &[&[u8]], args: &[&[u8]]) -> Result<Value, StoreError> {
-        let answer = self.try_to_ask(&command("EVALSHA", script::hash(), keys, args)).await;
+        self.run_text(&script::SINGLE, keys, args).await
+    }
+
+    /// Runs a script, by its hash if the server knows it. The caller bounds the time.
+    pub(crate) async fn run_text(
+        &self,
+        script: &script::Text,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Result<Value, StoreError> {
+        let answer = self.try_to_ask(&command("EVALSHA", script.hash(), keys, args)).await;
         if matches!(&answer, Err(failed) if is_unknown_script(failed)) {
             // Sent whole, the server keeps it from then on; in a Cluster, the key's node.
-            return self.ask(&command("EVAL", script::source(), keys, args)).await;
+            return self.ask(&command("EVAL", script.source(), keys, args)).await;
         }
         answer.map_err(Failed::told)
     }

@@ -50,6 +50,11 @@ impl Inner {
         self.terms.spec(cost, window)
     }
 
+    /// Whether so much can ever be taken at once.
+    pub(crate) fn is_possible(&self, cost: u64) -> bool {
+        cost > 0 && cost <= self.terms.ported.capacity()
+    }
+
     /// Asks the calendar for the window that `now` is in.
     pub(crate) fn learn_window(&self, now: u64) {
         let window = [now, self.terms.ported.end_after(now)];
@@ -127,7 +132,7 @@ impl RedisLimiter {
 
     async fn check_asked(&self, asked: Asked<'_>) -> Result<Decision, StoreError> {
         let (cost, ported) = (asked.cost, &self.inner.terms.ported);
-        let mode = if self.is_possible(cost) { Mode::Take } else { Mode::Look };
+        let mode = if self.inner.is_possible(cost) { Mode::Take } else { Mode::Look };
         let (met, state) = self.ask(asked, mode).await?;
         let decision = ported.decide(&state, met.now, cost);
         if mode == Mode::Take {
@@ -235,10 +240,6 @@ impl RedisLimiter {
     /// A charge of one unit, for [`check_all`](RedisStore::check_all).
     pub fn charge(&self, key: impl Key) -> RedisCharge<'_> {
         RedisCharge::new(self, self.inner.prefix.key(&key))
-    }
-
-    pub(crate) fn is_possible(&self, cost: u64) -> bool {
-        cost > 0 && cost <= self.inner.terms.ported.capacity()
     }
 
     fn asked(&self, key: &impl Key, cost: u64) -> Asked<'_> {

@@ -7,6 +7,7 @@ use redis::Value;
 use tollgate::port::State;
 
 use crate::bounds::{MAX_RESERVATION, TRIES};
+use crate::denied::Place;
 use crate::error::StoreError;
 use crate::layout::shown;
 use crate::limiter::Inner;
@@ -122,7 +123,7 @@ impl Reply {
     }
 
     /// The number of the charge that kept it from an answer.
-    fn culprit(&self) -> usize {
+    pub(crate) fn culprit(&self) -> usize {
         match self.rest.first() {
             Some(Value::Int(number)) => usize::try_from(number - 1).unwrap_or(0),
             _ => 0,
@@ -152,6 +153,16 @@ impl Reply {
             if let Some(Value::BulkString(told)) = values.next() { told } else { Vec::new() };
         Ok((states, rules))
     }
+
+    /// What a request met that was decided, each state in the numbers that asked.
+    pub(crate) fn met_as_asked(self, charges: &[Asked<'_>]) -> Result<Met, StoreError> {
+        let (now, fits, is_contended) = (self.now, self.verdict == 1, self.verdict == script::HELD);
+        let (states, rules) = self.met(charges)?;
+        let states: Option<Vec<State>> = states.into_iter().collect();
+        let states =
+            states.ok_or_else(|| StoreError::Script("its answer lacks a state".to_owned()))?;
+        Ok(Met { now, fits, states, is_contended, is_scaled: false, rules })
+    }
 }
 
 impl RedisStore {
@@ -177,14 +188,25 @@ impl RedisStore {
             Err(places) => places,
         };
         let met = self.connection().within(self.ask_until_answered(charges, how)).await?;
+        self.remember(charges, how, &places, &met);
+        Ok(met)
+    }
+
+    /// Tells the deny cache what came of a take.
+    pub(crate) fn remember(
+        &self,
+        charges: &[Asked<'_>],
+        how: How<'_>,
+        places: &[Place],
+        met: &Met,
+    ) {
         if met.fits {
-            self.denials().outdate(&places);
+            self.denials().outdate(places);
         } else if met.may_be_learned() || (how.hold.is_some() && !met.is_scaled) {
             // A caller's reservation cannot tell what requests on their way hold from what other
             // callers hold for as long as itself.
-            self.denials().learn(charges, &places, &met);
+            self.denials().learn(charges, places, met);
         }
-        Ok(met)
     }
 
     /// The same; the caller bounds the time.

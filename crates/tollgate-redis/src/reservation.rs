@@ -60,7 +60,7 @@ impl Reserved {
         let asked = [Asked { limiter: &limiter.inner, key, cost }];
         let claim = Claim::new(&limiter.store, &asked[0]);
         let hold = Hold::of(std::slice::from_ref(&claim), timeout);
-        let possible = limiter.is_possible(cost);
+        let possible = limiter.inner.is_possible(cost);
         let (mode, hold) = if possible { (Mode::Take, Some(&hold)) } else { (Mode::Look, None) };
         let mut met = limiter.store.ask(&asked, How { hold, ..mode.into() }).await?;
         let state = met.states.pop().unwrap_or(State::New);

@@ -1,11 +1,17 @@
-//! The script, put together when this crate is built, and the numbers it is called with.
+//! The scripts, put together when this crate is built, and the numbers they are called with.
 
 use std::sync::OnceLock;
 
 use redis::Script;
 
+/// A script.
+pub(crate) struct Text {
+    source: &'static str,
+    hash: OnceLock<String>,
+}
+
 /// In the order of their numbers: each uses what those before it define.
-const SOURCE: &str = concat!(
+pub(crate) static SINGLE: Text = Text::new(concat!(
     include_str!("script/1_head.lua"),
     include_str!("script/2_sliding_log.lua"),
     include_str!("script/3_change.lua"),
@@ -14,17 +20,33 @@ const SOURCE: &str = concat!(
     include_str!("script/5_decide.lua"),
     include_str!("script/6_rules.lua"),
     include_str!("script/7_take.lua"),
-);
+));
 
-/// The script's text.
-pub(crate) fn source() -> &'static str {
-    SOURCE
-}
+/// The same decision, in a loop over requests. It is a script of its own since a function around the
+/// decision would cost each single call the making of it.
+pub(crate) static BATCH: Text = Text::new(concat!(
+    include_str!("script/batch_1_guard.lua"),
+    include_str!("script/1_head.lua"),
+    include_str!("script/2_sliding_log.lua"),
+    include_str!("script/batch_2_open.lua"),
+    include_str!("script/5_decide.lua"),
+    include_str!("script/7_take.lua"),
+    include_str!("script/batch_3_each.lua"),
+));
 
-/// What the server knows it by.
-pub(crate) fn hash() -> &'static str {
-    static HASH: OnceLock<String> = OnceLock::new();
-    HASH.get_or_init(|| Script::new(SOURCE).get_hash().to_owned())
+impl Text {
+    const fn new(source: &'static str) -> Text {
+        Text { source, hash: OnceLock::new() }
+    }
+
+    pub(crate) fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// What the server knows it by.
+    pub(crate) fn hash(&self) -> &str {
+        self.hash.get_or_init(|| Script::new(self.source).get_hash().to_owned())
+    }
 }
 
 /// The script's answers other than allowed and denied.

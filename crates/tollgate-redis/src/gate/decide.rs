@@ -213,7 +213,7 @@ impl Call<'_> {
     }
 
     pub(super) fn is_possible(&self, charge: usize) -> bool {
-        self.limiters[charge].is_possible(self.costs[charge])
+        self.limiters[charge].inner.is_possible(self.costs[charge])
     }
 
     /// What a charge comes to by itself, taking nothing.

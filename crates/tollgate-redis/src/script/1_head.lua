@@ -1,4 +1,5 @@
--- Tollgate's only script: decides charges, and takes all of them or none.
+-- Tollgate's script: decides charges, and takes all of them or none. A second one is made of the same
+-- parts for batches: it decides many requests, one after the other.
 --
 -- Numbers are doubles, exact for integers up to 2^53. What keeps them there:
 --   * Moments are microseconds since 2096-10-02T07:06:40Z (4e9 s after 1970), negative until then,

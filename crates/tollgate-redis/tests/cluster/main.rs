@@ -5,6 +5,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+
+mod batches;
 mod decisions;
 mod failover;
 mod gate;

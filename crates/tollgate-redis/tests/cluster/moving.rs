@@ -51,15 +51,26 @@ impl Tenant {
     }
 }
 
-fn raw(cluster: &RedisCluster, node: usize) -> Connection {
+pub(crate) fn raw(cluster: &RedisCluster, node: usize) -> Connection {
     redis::Client::open(cluster.nodes()[node].url()).unwrap().get_connection().unwrap()
+}
+
+/// Who serves a slot of three nodes' from the start.
+pub(crate) fn owner(slot: u16) -> usize {
+    usize::from(slot) * 3 / 16_384
+}
+
+/// From here on the slot's keys may lie in two places.
+pub(crate) fn begin_to_move_slot(cluster: &RedisCluster, slot: u16, from: usize, to: usize) {
+    let (source, target) = (cluster.id(from), cluster.id(to));
+    assert_eq!(cluster.ask(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {source}")), "OK");
+    assert_eq!(cluster.ask(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {target}")), "OK");
 }
 
 /// Moves a slot as `redis-cli --cluster reshard` does, key by key.
 fn move_slot(cluster: &RedisCluster, slot: u16, from: usize, to: usize) -> usize {
-    let (source, target) = (cluster.id(from), cluster.id(to));
-    assert_eq!(cluster.ask(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {source}")), "OK");
-    assert_eq!(cluster.ask(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {target}")), "OK");
+    begin_to_move_slot(cluster, slot, from, to);
+    let target = cluster.id(to);
     let (mut connection, mut moved) = (raw(cluster, from), 0);
     loop {
         let keys: Vec<Vec<u8>> =
@@ -86,7 +97,7 @@ fn requests_go_on_exactly_while_a_slot_moves_to_a_new_node_and_back() {
     let store = wait(connect(&cluster.url()));
     let tenant = Tenant::new(&store, &unique("moved"));
     let slot: u16 = cluster.ask(0, "CLUSTER KEYSLOT acme").parse().unwrap();
-    let owner = usize::from(slot) * 3 / 16_384;
+    let owner = owner(slot);
     // A node that serves nothing is in nobody's list of who serves what.
     let new = cluster.add_node();
 
