@@ -67,7 +67,7 @@ enum Part {
     Redis,
     /// Only gRPC: the rate limit service beside a bare tonic handler.
     Grpc,
-    /// Only the server's Redis protocol: beside redis-server, asked by redis-benchmark.
+    /// Only the server's Redis protocol: beside INCR of a redis-server.
     Resp,
     /// Only the server's HTTP: beside a bare axum handler.
     Http,
