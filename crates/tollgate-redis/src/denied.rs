@@ -97,6 +97,13 @@ impl Denials {
         Denials::new(self.lasts, Some(clock), self.seed)
     }
 
+    /// Our time in whole microseconds, as the server's is: what it says of a part of one is of the
+    /// whole.
+    fn now(&self) -> Timestamp {
+        let nanos = self.clock.now().as_nanos();
+        Timestamp::from_nanos(nanos - nanos % 1000)
+    }
+
     /// How many requests were refused here.
     pub(crate) fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
@@ -133,7 +140,7 @@ impl Denials {
         if self.sets.is_empty() {
             return (known, places);
         }
-        let here = self.clock.now();
+        let here = self.now();
         for charge in charges {
             let place = self.place(charge);
             let set = self.set(place.key);
@@ -165,7 +172,7 @@ impl Denials {
         if self.sets.is_empty() {
             return (None, place);
         }
-        let (here, set) = (self.clock.now(), self.set(place.key));
+        let (here, set) = (self.now(), self.set(place.key));
         place.changes = set.changes;
         let left = set.find(&place).and_then(|seen| match seen.what {
             What::Block(left) if here.since(seen.at) < self.lasts => {
@@ -234,7 +241,7 @@ impl Denials {
             return;
         }
         let &Place { key, terms, changes } = place;
-        let (at, mut set) = (self.clock.now(), self.set(key));
+        let (at, mut set) = (self.now(), self.set(key));
         if set.changes == changes {
             set.keep(Seen { key, terms, at, what });
         }
