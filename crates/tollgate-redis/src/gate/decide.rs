@@ -113,7 +113,8 @@ impl RedisGate {
         }
         // The charges by themselves are not refused by what is known here: it was not enough.
         self.0.store.denials().ask_anew(&places.charges);
-        self.ask_each(call).await
+        // Boxed, since it is large and rare: every check would carry it otherwise.
+        Box::pin(self.ask_each(call)).await
     }
 
     fn call<'p>(&self, planned: &'p Planned, names: &'p Names) -> Result<Call<'p>, StoreError> {
