@@ -272,12 +272,13 @@ impl RedisStore {
         let hold = Hold::of(&claims, how.hold);
         let leaves_numbers = how.leaves_numbers;
         let how = How { hold: Some(&hold), leaves_numbers, ..Mode::Take.into() };
-        self.ask_until_answered(&group.charges, how).await
+        Box::pin(self.ask_until_answered(&group.charges, how)).await
     }
 
     /// Whether a group's units are there, taking nothing.
     async fn look_at(&self, group: &Group<'_>) -> Result<Met, StoreError> {
-        let mut met = self.ask_until_answered(&group.charges, Mode::Look.into()).await?;
+        let asked = Box::pin(self.ask_until_answered(&group.charges, Mode::Look.into()));
+        let mut met = asked.await?;
         met.fits = group.charges.iter().zip(&met.states).all(|(charge, state)| {
             charge.limiter.terms.ported.peek(state, met.now, charge.cost).is_allowed()
         });

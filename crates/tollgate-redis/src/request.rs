@@ -223,7 +223,12 @@ impl RedisStore {
             if let 0 | 1 | script::HELD = verdict {
                 let (states, rules) = reply.met(charges)?;
                 let is_scaled = !replaced.is_empty() || states.iter().any(Option::is_none);
-                if let Some(states) = self.rescaled(charges, states, now).await? {
+                // What is rare is boxed, so that the others do not carry its size.
+                let states = match states.iter().all(Option::is_some) {
+                    true => Some(states.into_iter().flatten().collect()),
+                    false => Box::pin(self.rescaled(charges, states, now)).await?,
+                };
+                if let Some(states) = states {
                     let (fits, is_contended) = (verdict == 1, verdict == script::HELD);
                     return Ok(Met { now, fits, states, is_contended, is_scaled, rules });
                 }
@@ -242,17 +247,17 @@ impl RedisStore {
                     return Ok(Met { is_scaled: true, ..Met::refused(now, Vec::new()) });
                 }
                 script::OTHER if culprit.limiter.terms.is_log() => {
-                    rescale::rescale(self, culprit, now).await?;
+                    Box::pin(rescale::rescale(self, culprit, now)).await?;
                 }
                 script::OTHER => {
-                    let scaled = rescale::replacement(self, culprit, now).await?;
+                    let scaled = Box::pin(rescale::replacement(self, culprit, now)).await?;
                     replaced.resize(charges.len(), Vec::new());
                     replaced[number] = scaled.unwrap_or_default();
                 }
                 script::CALENDAR => culprit.limiter.learn_window(now),
                 script::DUE => {
                     let due = || vec![b"due".to_vec()];
-                    self.change_until_done(culprit.limiter, &culprit.key, due).await?;
+                    Box::pin(self.change_until_done(culprit.limiter, &culprit.key, due)).await?;
                 }
                 script::MANY => {
                     return Err(StoreError::Request(

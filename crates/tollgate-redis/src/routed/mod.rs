@@ -126,8 +126,11 @@ impl Routed {
         let slot = slot::of_command(command);
         let (mut node, mut is_asking) = (self.owner(slot).await?, false);
         for left in (0..REDIRECTIONS).rev() {
-            let answer =
-                if is_asking { node.ask_asking(command).await } else { node.ask(command).await };
+            // What is rare is boxed, so that every call does not carry its size.
+            let answer = match is_asking {
+                true => Box::pin(node.ask_asking(command)).await,
+                false => node.ask(command).await,
+            };
             let Err(failed) = answer else { return answer };
             match cure(&failed, &node.address) {
                 Cure::Moved(to) if left > 0 => {
@@ -135,7 +138,7 @@ impl Routed {
                     self.suspect();
                 }
                 Cure::Ask(to) if left > 0 => (node, is_asking) = (self.node(&to), true),
-                Cure::Learn if left > 0 && self.learn().await.is_ok() => {
+                Cure::Learn if left > 0 && Box::pin(self.learn()).await.is_ok() => {
                     let owner = self.owner(slot).await?;
                     if owner.address == node.address {
                         return Err(failed);
@@ -187,7 +190,7 @@ impl Routed {
         if let Some(node) = self.map().owner(slot) {
             return Ok(node.clone());
         }
-        let learnt = self.learn().await;
+        let learnt = Box::pin(self.learn()).await;
         // Nodes may be on their way, in either case.
         self.suspect();
         learnt.map_err(Failed::Told)?;

@@ -24,7 +24,8 @@ pub(crate) fn runtime() -> &'static Runtime {
 }
 
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    runtime().block_on(future)
+    // Boxed: what a test does is large, and its thread's stack is not.
+    runtime().block_on(Box::pin(future))
 }
 
 /// The server that the tests of one binary share.
