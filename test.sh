@@ -25,6 +25,9 @@ for argument in "$@"; do
     esac
 done
 
+# Everything is compiled once here: what serves a second build of the same file only fills the disk.
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+
 step() { printf '\n==> %s\n' "$1"; }
 skip() { printf '\n==> %s: skipped, %s\n' "$1" "$2"; }
 
