@@ -13,6 +13,7 @@ mod paint;
 mod policy_file;
 mod schema;
 mod serve;
+mod simulate;
 mod test;
 mod validate;
 mod words;
@@ -38,6 +39,7 @@ struct Cli {
 enum Command {
     Serve(Box<serve::Serve>),
     Check(check::Check),
+    Simulate(Box<simulate::Simulate>),
     Validate(validate::Validate),
     Test(test::Test),
     Explain(explain::Explain),
@@ -85,6 +87,7 @@ pub fn run() -> ExitCode {
     let done = match &cli.command {
         Command::Serve(serve) => serve.run(&mut out, paint).map(|()| Found::Good),
         Command::Check(check) => check.run(&mut out, paint).map(|()| Found::Good),
+        Command::Simulate(simulate) => simulate.run(&mut out, paint).map(|()| Found::Good),
         Command::Validate(validate) => validate.run(&mut out, paint),
         Command::Test(test) => test.run(&mut out, paint),
         Command::Explain(explain) => explain.run(&mut out, paint),

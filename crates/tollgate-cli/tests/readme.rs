@@ -26,6 +26,8 @@ fn every_link_to_a_file_leads_somewhere() {
         ("ARCHITECTURE.md", include_str!("../../../ARCHITECTURE.md")),
         ("docs/library.md", include_str!("../../../docs/library.md")),
         ("docs/algorithms.md", include_str!("../../../docs/algorithms.md")),
+        ("docs/choosing.md", include_str!("../../../docs/choosing.md")),
+        ("docs/simulate.md", include_str!("../../../docs/simulate.md")),
         ("docs/testing-limits.md", include_str!("../../../docs/testing-limits.md")),
         ("docs/envoy.md", include_str!("../../../docs/envoy.md")),
         ("docs/server.md", include_str!("../../../docs/server.md")),

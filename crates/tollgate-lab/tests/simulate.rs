@@ -68,7 +68,8 @@ fn traffics(limit: &Limit) -> impl Strategy<Value = Vec<Traffic>> + use<> {
         };
         let retry = ["retry never", "retry after", "retry after jitter 3ms"][retry];
         let clients = ["", "from 3 clients", "from 5 clients zipf 1.3", "as eve"][clients];
-        format!("{shape} for {length}ns {retry} {clients} tries 4").parse().unwrap()
+        let text = format!("{shape} for {length}ns {retry} {clients} tries 4");
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
     });
     prop::collection::vec(one, 1..3)
 }

@@ -70,7 +70,7 @@ impl Simulation {
                 let (policy, limits) = self.policy()?;
                 let keys = keys(&policy, clients);
                 let doors = Doors::One(Door::new(policy, self.start, keys)?);
-                let name = limits.join(" and ");
+                let name = self.subject();
                 let limit = self.only_limit();
                 Ok(vec![Case { name, limits, limit, doors }])
             }

@@ -58,7 +58,7 @@ mod tests {
             assert_eq!(within(found.from_nanos), found.units);
             let start = random.below(100);
             let on_the_clock = on_the_clock(&events, window, start).units;
-            let begins = (0..60).filter(|at| (start + at) % window == 0);
+            let begins = (0..60).filter(|at| (start + at).is_multiple_of(window));
             let first = (0..window).map(|at| within_first(&events, at, (window, start)));
             assert_eq!(on_the_clock, begins.map(within).chain(first).max().unwrap_or(0));
         }

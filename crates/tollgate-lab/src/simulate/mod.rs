@@ -222,6 +222,7 @@ impl Simulation {
             runs.push(scene.run(case, (number, many), &mut watch)?);
         }
         Ok(Simulated {
+            subject: self.subject(),
             traffic: traffic.iter().map(|traffic| traffic.text().to_owned()).collect(),
             seed: self.seed,
             length_nanos: scene.length,
@@ -232,6 +233,21 @@ impl Simulation {
             notes: self.notes(&runs),
             runs,
         })
+    }
+
+    fn subject(&self) -> String {
+        match &self.subject {
+            Subject::Limits(limits) => {
+                limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+            }
+            Subject::Policy(policy) => {
+                let rules: Vec<&str> = policy.rules.iter().map(|rule| rule.name.as_str()).collect();
+                match rules.len() {
+                    0..=3 => format!("the policy with {}", rules.join(", ")),
+                    many => format!("the policy with {many} rules"),
+                }
+            }
+        }
     }
 
     fn outage(&self) -> Option<(u64, u64)> {

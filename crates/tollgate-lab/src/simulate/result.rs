@@ -32,6 +32,8 @@ pub struct Decided<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Simulated {
+    /// What was asked: the limits as text, or the rules of a policy.
+    pub subject: String,
     /// The traffic, as text.
     pub traffic: Vec<String>,
     /// What the random numbers were made of.

@@ -9,8 +9,8 @@ use super::result::{Busiest, ClientFigures, RuleRefusals, Slot, Waits};
 use super::tries::Try;
 use crate::traffic::Roster;
 
-/// How many parts the time is cut into, about.
-const SLOTS: u64 = 60;
+/// How many parts the time is cut into at most.
+const SLOTS: u64 = 120;
 
 /// How many clients are told by name.
 const TOLD: usize = 10;
@@ -39,9 +39,9 @@ struct Counts {
     refused: u64,
 }
 
-/// How long a slot is: a round part of the whole that makes about [`SLOTS`] of it.
+/// How long a slot is: a round part of the whole that makes at most [`SLOTS`] of it.
 pub(super) fn slot_length(length: u64) -> u64 {
-    let least = (length / SLOTS).max(1);
+    let least = length.div_ceil(SLOTS).max(1);
     let steps = (0..19u32).flat_map(|power| [1, 2, 5].map(|times| times * 10u64.pow(power)));
     let minutes =
         [1u64, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map(|m| m * 60_000_000_000);

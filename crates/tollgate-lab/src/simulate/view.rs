@@ -113,12 +113,12 @@ impl Simulated {
                 .with(self.bars("admitted", run, level).tone(Tone::Good));
             if run.degraded > 0 {
                 let without = self.bars("admitted without the store", run, |slot| slot.degraded);
-                chart = chart.with(without.tone(Tone::Note));
+                chart = self.with_outage(chart.with(without.tone(Tone::Note)));
             }
             chart = chart.with(self.bars("refused", run, |slot| slot.refused).tone(Tone::Bad));
             if run.slots.iter().any(|slot| slot.went_ahead != slot.admitted) {
                 let ahead = self.line("goes ahead", run, |slot| Some(slot.went_ahead));
-                chart = chart.with(ahead.tone(Tone::Quiet));
+                chart = chart.with(ahead.tone(Tone::Nth(5)));
             }
             match self.level_of(run) {
                 Some((level, name)) => chart.level(level, name),
@@ -147,6 +147,7 @@ impl Simulated {
         for (number, run) in self.numbered() {
             chart = chart.with(self.line(&run.name, run, |slot| Some(slot.in_window)).tone(number));
         }
+        chart = self.with_outage(chart);
         match self.runs.first().and_then(|run| run.rate) {
             Some((count, period)) if period == self.window_nanos => {
                 chart.level(count as f64, format!("limit: {count}"))
@@ -205,8 +206,8 @@ impl Simulated {
     /// A page with all of it; `made_by` is the command that makes it again.
     pub fn report(&self, made_by: &str) -> Report {
         let title = match self.runs.as_slice() {
-            [run] => format!("What {} lets through", run.name),
-            runs => format!("{} ways, the same traffic", runs.len()),
+            [_] => format!("What {} lets through", self.subject),
+            runs => format!("{}: {} ways side by side", self.subject, runs.len()),
         };
         let mut report = Report::new(title, self.lead());
         for note in &self.notes {
@@ -216,9 +217,7 @@ impl Simulated {
             [run] => report.figures(self.figures(run)),
             _ => report.table(&self.table()),
         };
-        report = report.charts(self.charts(Picture::Requests));
-        let others = Picture::ALL.into_iter().filter(|picture| *picture != Picture::Requests);
-        report = report.charts(others.flat_map(|picture| self.charts(picture)));
+        report = report.charts(Picture::ALL.into_iter().flat_map(|picture| self.charts(picture)));
         if let Some(ranking) = self.ranking() {
             report = report.heading("Clients").rankings([ranking]);
         }
@@ -262,16 +261,20 @@ impl Simulated {
     }
 
     fn over_time(&self, title: &str, of: &str) -> Chart {
-        let chart = Chart::new(title)
+        Chart::new(title)
             .x(Unit::Seconds, "")
             .y(Unit::Count, of)
-            .span(0.0, self.length_nanos as f64 / NANOS);
+            .span(0.0, self.length_nanos as f64 / NANOS)
+    }
+
+    /// The same with the store's outage marked.
+    fn with_outage(&self, chart: Chart) -> Chart {
         match self.outage_nanos {
-            Some((from, to)) => {
+            Some((from, to)) if from < self.length_nanos => {
                 let to = to.min(self.length_nanos);
                 chart.band(from as f64 / NANOS, to as f64 / NANOS, "store away")
             }
-            None => chart,
+            _ => chart,
         }
     }
 
@@ -280,12 +283,15 @@ impl Simulated {
         Series::bars(name, slots.map(|(number, slot)| (self.begin(number), value(slot) as f64)))
     }
 
-    /// A value at the middle of each slot.
+    /// A value for each slot, level from its beginning to its end.
     fn line(&self, name: &str, run: &Run, value: impl Fn(&Slot) -> Option<u64>) -> Series {
         let slots = run.slots.iter().enumerate();
-        let points = slots
+        let mut points: Vec<(f64, f64)> = slots
             .filter_map(|(number, slot)| Some((self.begin(number), value(slot)? as f64)))
-            .collect::<Vec<_>>();
+            .collect();
+        if let Some((_, last)) = points.last().copied() {
+            points.push((self.length_nanos as f64 / NANOS, last));
+        }
         Series::new(name, Shape::Steps, points)
     }
 

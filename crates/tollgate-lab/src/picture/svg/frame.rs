@@ -16,7 +16,7 @@ pub(super) struct Frame<'a> {
     top: f64,
 }
 
-const LEFT: f64 = 52.0;
+const LEFT: f64 = 56.0;
 const RIGHT: f64 = WIDTH - 14.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
 
@@ -123,8 +123,8 @@ impl<'a> Frame<'a> {
             let name = escape(&cut(&self.chart.y.1, 32));
             let _ = writeln!(
                 svg,
-                "<text x=\"12\" y=\"{middle:.1}\" text-anchor=\"middle\" \
-                 transform=\"rotate(-90 12 {middle:.1})\">{name}</text>"
+                "<text x=\"11\" y=\"{middle:.1}\" text-anchor=\"middle\" \
+                 transform=\"rotate(-90 11 {middle:.1})\">{name}</text>"
             );
         }
     }

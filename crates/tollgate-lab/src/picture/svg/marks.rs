@@ -41,7 +41,7 @@ fn bars(svg: &mut String, frame: &Frame<'_>, class: &str, stack: &[(f64, f64, f6
         }
         let (left, right) = (frame.across(*x), frame.across(x + width));
         // A line of paper between bars, where they are wide enough to have one.
-        let gap = if right - left > 4.0 { 1.0 } else { 0.0 };
+        let gap = if right - left > 7.0 { 1.0 } else { 0.0 };
         let (bottom, top) = (frame.up(*bottom), frame.up(*top));
         let _ = write!(
             path,
