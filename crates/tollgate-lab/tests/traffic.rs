@@ -1,6 +1,8 @@
 //! Traffic is what its text says, and the same for a seed.
 
 use tollgate_lab::traffic::{Arrival, Traffic};
+use tollgate_testkit::cases;
+use tollgate_testkit::proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -162,4 +164,71 @@ fn absurd_numbers_are_counted_and_not_made() {
     assert!(read(&format!("bursts {large} every 1ns for 3650d")).expected() > 1 << 64);
     assert_eq!(read(&format!("storm {large}")).arrivals(0).take(3).count(), 3);
     assert_eq!(read(&format!("edge {large} of 1s for 10d")).arrivals(0).take(3).count(), 3);
+}
+
+const WORDS: [&str; 40] = [
+    "steady",
+    "poisson",
+    "bursts",
+    "onoff",
+    "ramp",
+    "edge",
+    "storm",
+    "for",
+    "at",
+    "from",
+    "as",
+    "cost",
+    "retry",
+    "tries",
+    "with",
+    "every",
+    "on",
+    "off",
+    "to",
+    "of",
+    "clients",
+    "zipf",
+    "after",
+    "jitter",
+    "backoff",
+    "never",
+    "0",
+    "1",
+    "18446744073709551615",
+    "5/s",
+    "0/s",
+    "0.001/week",
+    "18446744073709551615/ms",
+    "1ns",
+    "1ms",
+    "10s",
+    "3653d",
+    "1.5",
+    "a=b",
+    "=",
+];
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn no_text_makes_traffic_that_panics(
+        shape in 0..7usize,
+        words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..12),
+        odd in "\\PC{0,12}",
+        seed in any::<u64>(),
+    ) {
+        let text = format!("{} {} {odd}", WORDS[shape], words.join(" "));
+        for text in [text.as_str(), text.trim_end_matches(&odd), &odd] {
+            // A table of a million clients takes a while, and there are thousands of texts.
+            let many = text.contains("zipf") && text.contains("1000000");
+            if let Some(traffic) = text.parse::<Traffic>().ok().filter(|_| !many) {
+                let _ = traffic.expected();
+                let times: Vec<u64> =
+                    traffic.arrivals(seed).map(|arrival| arrival.at_nanos).take(100).collect();
+                prop_assert!(times.is_sorted(), "{text}");
+            }
+        }
+    }
 }
