@@ -207,6 +207,16 @@ fn a_queue_tells_how_long_everybody_waits() {
 }
 
 #[test]
+fn what_remains_of_several_limits_is_the_least() {
+    let limits = [limit("5/s fixed_window"), limit("30/min fixed_window")];
+    let simulation = Simulation::of_limits(limits).traffic(traffic(&["bursts 2 every 1s for 10s"]));
+    let simulated = run(&simulation);
+    assert_eq!(simulated.slot_nanos, 100_000_000);
+    // After nine bursts 12 of 30 are left of the minute, a smaller part than the 3 of 5.
+    assert_eq!(simulated.runs[0].slots[85].remaining, Some(3));
+}
+
+#[test]
 fn each_client_has_a_limit_of_its_own_unless_all_are_counted_together() {
     let texts = ["steady 10/s for 10s as ana", "steady 1/s for 10s as ben"];
     let simulation = Simulation::of_limits([limit("20/10s")]).traffic(traffic(&texts));

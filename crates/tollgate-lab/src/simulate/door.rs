@@ -81,9 +81,11 @@ impl Doors {
 
     /// How much `request` could take at `nanos`: of all nodes together, where each has its own.
     pub(super) fn remaining(&self, nanos: u64, request: &Request<'_>) -> Option<u64> {
+        // The least of all rules: which of them decides may change from one moment to the next.
         let of = |door: &Door| {
-            let left = door.at(nanos).status(request).remaining();
-            (left < u64::MAX).then_some(left)
+            let ruling = door.at(nanos).status(request);
+            let rules = ruling.rules().filter(|rule| !rule.is_shadow());
+            rules.map(|rule| rule.remaining()).min().filter(|left| *left < u64::MAX)
         };
         match self {
             Doors::One(door) => of(door),

@@ -116,7 +116,7 @@ impl Simulated {
                 chart = self.with_outage(chart.with(without.tone(Tone::Note)));
             }
             chart = chart.with(self.bars("refused", run, |slot| slot.refused).tone(Tone::Bad));
-            if run.slots.iter().any(|slot| slot.went_ahead != slot.admitted) {
+            if waits_its_turn(run) {
                 let ahead = self.line("goes ahead", run, |slot| Some(slot.went_ahead));
                 chart = chart.with(ahead.tone(Tone::Nth(5)));
             }
@@ -206,7 +206,7 @@ impl Simulated {
     /// A page with all of it; `made_by` is the command that makes it again.
     pub fn report(&self, made_by: &str) -> Report {
         let title = match self.runs.as_slice() {
-            [_] => format!("What {} lets through", self.subject),
+            [_] => format!("What passes {}", self.subject),
             runs => format!("{}: {} ways side by side", self.subject, runs.len()),
         };
         let mut report = Report::new(title, self.lead());
@@ -247,7 +247,10 @@ impl Simulated {
                 format!("most in any {}", seconds(self.window_nanos)),
                 self.most(run).to_string(),
             )
-            .note(format!("on the clock {}", run.busiest_on_the_clock.units)),
+            .note(match self.together {
+                true => format!("on the clock {}", run.busiest_on_the_clock.units),
+                false => "of one client".to_owned(),
+            }),
         ];
         if run.waits.longest_nanos > 0 {
             let longest = format!("longest {}", seconds(run.waits.longest_nanos));
@@ -298,6 +301,12 @@ impl Simulated {
     fn begin(&self, slot: usize) -> f64 {
         slot as f64 * self.slot_nanos as f64 / NANOS
     }
+}
+
+/// Whether so many go ahead later than they were admitted that it can be seen.
+fn waits_its_turn(run: &Run) -> bool {
+    let moved: u64 = run.slots.iter().map(|slot| slot.went_ahead.abs_diff(slot.admitted)).sum();
+    moved > run.admitted / 10
 }
 
 fn seconds(nanos: u64) -> String {
