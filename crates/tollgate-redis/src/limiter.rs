@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::layout::{Prefix, Tagging};
 use crate::request::{Asked, Met, Mode};
 use crate::reservation::Reserved;
-use crate::script;
+use crate::script::{self, Packed};
 use crate::store::RedisStore;
 use crate::terms::Terms;
 
@@ -45,9 +45,15 @@ impl Inner {
         })
     }
 
-    pub(crate) fn spec(&self, cost: u64) -> Vec<u8> {
+    /// A charge as the script reads it.
+    pub(crate) fn charge(&self, cost: u64) -> Vec<u8> {
+        self.add_charge(cost, Packed::default()).0
+    }
+
+    /// The same behind others.
+    pub(crate) fn add_charge(&self, cost: u64, charges: Packed) -> Packed {
         let window = *self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        self.terms.spec(cost, window)
+        self.terms.charge(cost, window, charges)
     }
 
     /// Whether so much can ever be taken at once.

@@ -13,10 +13,13 @@ use crate::layout::shown;
 use crate::limiter::Inner;
 use crate::rescale;
 use crate::reservation::Claim;
-use crate::script;
+use crate::script::{self, Packed};
 use crate::store::RedisStore;
 
 /// A charge on its way to the script.
+/// About what a charge takes that is sent.
+const PACKED_CHARGE: usize = 80;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) limiter: &'a Arc<Inner>,
@@ -290,7 +293,7 @@ impl RedisStore {
         Ok(Some(states))
     }
 
-    /// `replaced` follows the numbers of each charge, if any does.
+    /// `replaced` has what the script is to take the states of some charges for.
     async fn ask_once(
         &self,
         charges: &[Asked<'_>],
@@ -298,30 +301,28 @@ impl RedisStore {
         replaced: &[Vec<u8>],
     ) -> Result<Reply, StoreError> {
         let now = self.told_time();
-        let mut specs: Vec<Vec<u8>> =
-            charges.iter().map(|charge| charge.limiter.spec(charge.cost)).collect();
-        specs.iter_mut().zip(replaced).for_each(|(spec, scaled)| spec.extend_from_slice(scaled));
         let mut keys: Vec<&[u8]> = charges.iter().map(|charge| charge.key.as_slice()).collect();
-        let mut args: Vec<&[u8]> = Vec::with_capacity(5 + 2 * charges.len());
-        args.push(now.as_bytes());
-        args.push(match (how.rules, how.mode) {
+        let what: &[u8] = match (how.rules, how.mode) {
             (Some(_), _) => b"rules",
             (None, Mode::Take) => b"take",
             (None, Mode::Look) => b"look",
-        });
+        };
         let is_log = charges.iter().any(|charge| charge.limiter.terms.is_log());
-        args.push(if is_log { b"log" } else { b"" });
-        for (charge, spec) in charges.iter().zip(&specs) {
-            args.push(&charge.limiter.terms.tag);
-            args.push(spec);
+        let packed = packed(charges);
+        let mut args: Vec<&[u8]> = Vec::with_capacity(8);
+        args.extend([now.as_bytes(), what, if is_log { b"log" } else { b"" }, &packed]);
+        if let Some(Rules { packed, blocks }) = how.rules {
+            keys.extend(blocks.iter().map(Vec::as_slice));
+            args.push(packed);
+        }
+        let replacements = replacements(replaced);
+        if how.hold.is_some() || !replacements.is_empty() {
+            args.resize(5, b"");
+            args.push(&replacements);
         }
         if let Some(Hold { timeout, tickets }) = how.hold {
             args.push(timeout.as_bytes());
             args.extend(tickets.iter().map(Vec::as_slice));
-        }
-        if let Some(Rules { packed, blocks }) = how.rules {
-            keys.extend(blocks.iter().map(Vec::as_slice));
-            args.push(packed);
         }
         Reply::read(self.connection().run(&keys, &args).await?)
     }
@@ -355,9 +356,9 @@ impl RedisStore {
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
         for _ in 0..TRIES {
-            let (now, spec, what) = (self.told_time(), limiter.spec(0), what());
+            let (now, charge, what) = (self.told_time(), limiter.charge(0), what());
             let log: &[u8] = if limiter.terms.is_log() { b"log" } else { b"" };
-            let head = [now.as_bytes(), b"change", log, &limiter.terms.tag, &spec];
+            let head = [now.as_bytes(), b"change", log, &charge];
             let args: Vec<&[u8]> = head.into_iter().chain(what.iter().map(Vec::as_slice)).collect();
             let reply = Reply::read(self.connection().run(&[key], &args).await?)?;
             match reply.verdict {
@@ -372,4 +373,17 @@ impl RedisStore {
         }
         Err(StoreError::Script(format!("no answer after {TRIES} tries")))
     }
+}
+
+/// Charges as the script reads them.
+pub(crate) fn packed(charges: &[Asked<'_>]) -> Vec<u8> {
+    let packed = Packed(Vec::with_capacity(PACKED_CHARGE * charges.len()));
+    let add = |packed, charge: &Asked<'_>| charge.limiter.add_charge(charge.cost, packed);
+    charges.iter().fold(packed, add).0
+}
+
+/// What the states of some charges are to be taken for, each behind the charge's number.
+fn replacements(replaced: &[Vec<u8>]) -> Vec<u8> {
+    let numbered = (1..=u8::MAX).zip(replaced).filter(|(_, scaled)| !scaled.is_empty());
+    numbered.flat_map(|(number, scaled)| [&[number], scaled.as_slice()].concat()).collect()
 }

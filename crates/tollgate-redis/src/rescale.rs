@@ -81,9 +81,9 @@ pub(crate) async fn replacement(
     };
     let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
     let records = rewritten(&found, terms, &state, now);
-    let length = u32::try_from(old.len()).unwrap_or(0).to_be_bytes();
     let new = written(terms, &state, &records).concat();
-    Ok(Some([&length[..], &old, &new].concat()))
+    let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(0).to_be_bytes();
+    Ok(Some([&length(&old)[..], &old, &length(&new), &new].concat()))
 }
 
 /// A key's state as it would be under the charge's limit; `None` if it has gone meanwhile.

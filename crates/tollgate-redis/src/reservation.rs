@@ -197,13 +197,13 @@ impl Claim {
 
     async fn settle_quietly(&self, actual: u64) -> Result<(), StoreError> {
         let Claim { store, limiter: inner, .. } = self;
-        let spec = |units: u64| if units > 0 { inner.spec(units) } else { Vec::new() };
+        let charge = |units: u64| if units > 0 { inner.charge(units) } else { Vec::new() };
         let back = self.cost.saturating_sub(actual);
         let amount = if back > 0 { inner.terms.amount(back).0 } else { Vec::new() };
         let what = || {
-            let more = spec(actual.saturating_sub(self.cost));
+            let more = charge(actual.saturating_sub(self.cost));
             // The record of one that was raised is gone, and what it came to is charged.
-            let anew = if self.raised { more.clone() } else { spec(actual) };
+            let anew = if self.raised { more.clone() } else { charge(actual) };
             vec![b"end".to_vec(), self.ticket.to_vec(), amount.clone(), more, anew]
         };
         store.change_quietly(inner, &self.key, what).await.map(drop)

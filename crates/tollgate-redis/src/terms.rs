@@ -53,38 +53,43 @@ impl Terms {
         Some((Terms::new(limit.ok()?).ok()?, words))
     }
 
-    /// The limit's numbers and a cost. `window` is the calendar's window as far as it is known.
-    pub(crate) fn spec(&self, cost: u64, window: [u64; 2]) -> Vec<u8> {
-        let packed = |kind: u8| Packed(vec![kind]);
+    /// Adds a charge as the script reads it: the tag behind its length, the kind of limit, and five
+    /// numbers, the fourth of which is the cost. `window` is the calendar's as far as it is known.
+    pub(crate) fn charge(&self, cost: u64, window: [u64; 2], charges: Packed) -> Packed {
+        let length = u16::try_from(self.tag.len()).unwrap_or(u16::MAX).to_be_bytes();
+        let begun = charges.bytes(&length).bytes(&self.tag);
         let units = cost.min(MOST_EXACT);
-        let spec = match self.shape {
+        match self.shape {
             Shape::Bucket { most, parts } => {
                 let price = self.price(cost);
-                let limit = packed(b'b').number(most.micros).number(most.parts).number(parts);
+                let limit = begun.bytes(b"b").number(most.micros).number(most.parts).number(parts);
                 limit.number(price.micros).number(price.parts)
             }
             Shape::FixedWindow { limit, start } => {
                 let spec = match start {
                     Windows::Epoch(window) => {
-                        packed(b'e').number(limit).number(window).number(script::phase(window))
+                        let spec = begun.bytes(b"e").number(limit);
+                        spec.number(window).number(script::phase(window))
                     }
-                    Windows::First(window) => packed(b'f').number(limit).number(window).number(0),
+                    Windows::First(window) => {
+                        begun.bytes(b"f").number(limit).number(window).number(0)
+                    }
                     Windows::Calendar => {
                         let [from, to] = window.map(script::moment);
-                        packed(b'c').number(limit).signed(from).signed(to)
+                        begun.bytes(b"c").number(limit).signed(from).signed(to)
                     }
                 };
-                spec.number(units)
+                spec.number(units).number(0)
             }
             Shape::SlidingCounter { limit, window } => {
-                let spec = packed(b'n').number(limit).number(window);
-                spec.number(script::phase(window)).number(units)
+                let spec = begun.bytes(b"n").number(limit).number(window);
+                spec.number(script::phase(window)).number(units).number(0)
             }
             Shape::SlidingLog { limit, window } => {
-                packed(b'l').number(limit).number(window).number(units)
+                let spec = begun.bytes(b"l").number(limit).number(window);
+                spec.number(0).number(units).number(0)
             }
-        };
-        spec.0
+        }
     }
 
     /// Units as the script gives them back.

@@ -12,7 +12,7 @@ use crate::bounds::TRIES;
 use crate::charge::Request;
 use crate::denied::Place;
 use crate::error::StoreError;
-use crate::request::{Met, Mode, Reply};
+use crate::request::{Met, Mode, Reply, packed};
 use crate::script;
 use crate::store::RedisStore;
 
@@ -130,16 +130,13 @@ impl RedisStore {
     async fn call_once(&self, sent: &[&mut Sent<'_, '_>]) -> Result<Vec<Value>, StoreError> {
         let charges = || sent.iter().flat_map(|sent| &sent.request.charges);
         let sizes: Vec<u8> = sent.iter().map(|sent| size(sent.request)).collect();
-        let specs: Vec<Vec<u8>> =
-            charges().map(|charge| charge.limiter.spec(charge.cost)).collect();
+        let packed: Vec<Vec<u8>> = sent.iter().map(|sent| packed(&sent.request.charges)).collect();
         let keys: Vec<&[u8]> = charges().map(|charge| charge.key.as_slice()).collect();
         let is_log = charges().any(|charge| charge.limiter.terms.is_log());
         let now = self.told_time();
-        let mut args: Vec<&[u8]> = Vec::with_capacity(3 + 2 * keys.len());
+        let mut args: Vec<&[u8]> = Vec::with_capacity(3 + packed.len());
         args.extend([now.as_bytes(), &sizes, if is_log { b"log" } else { b"" }]);
-        for (charge, spec) in charges().zip(&specs) {
-            args.extend([&charge.limiter.terms.tag[..], spec]);
-        }
+        args.extend(packed.iter().map(Vec::as_slice));
         match self.connection().run_text(&script::BATCH, &keys, &args).await? {
             Value::Array(replies) => Ok(replies),
             _ => Err(StoreError::Script("its answer is not a list".to_owned())),

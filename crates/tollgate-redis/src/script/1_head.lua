@@ -24,7 +24,8 @@ local KEYS, ARGV = KEYS, ARGV
 local what = ARGV[2]
 local clock = call('TIME')
 local now = (clock[1] - 4000000000) * 1000000 + clock[2]
--- What PXAT says is when a state is worthless, in milliseconds: ceil((at + late) / 1000) + 4e12.
+-- A key expires when its state is worthless, in milliseconds: (at + late) / 1000 + 4e12. What decides
+-- writes that with %d, since Redis would write 17 digits, which takes longer; %d cuts, so it adds one.
 -- Keys expire by the server's clock: a test's keys must outlive what the test does on its own.
 local late = 0
 if ARGV[1] ~= '' then

@@ -7,12 +7,17 @@
 local read_log, write_log, take_log, tell_log
 if ARGV[3] == 'log' then
     function read_log(key, tag, window)
-        local found = redis.pcall('HMGET', key, 'h', 'r')
+        local found = pcall('HMGET', key, 'h', 'r')
         if found.err then
             return nil, OTHER
         end
         local head = found[1]
-        local log = { first = 0, next = 0, before = 0, seen = now, total = 0, records = found[2] or '' }
+        -- With room for all it will have.
+        local log = {
+            tag = tag, window = window, limit = 0, cost = 0, records = found[2] or '',
+            had_records = false, due = false, first = 0, next = 0, before = 0, seen = now, total = 0,
+            at = now, view = 0, gone = 0, used = 0, field = 0, entry = 0, total_before = 0, find = 0,
+        }
         if head then
             if #head ~= #tag + 35 or sub(head, 1, #tag) ~= tag then
                 return nil, OTHER
@@ -21,7 +26,7 @@ if ARGV[3] == 'log' then
             if log.next > 9007199254740992 or log.first > log.next then
                 return nil, OTHER
             end
-        elseif redis.call('EXISTS', key) == 1 then
+        elseif call('EXISTS', key) == 1 then
             return nil, OTHER
         end
         log.had_records = #log.records > 0
@@ -31,7 +36,7 @@ if ARGV[3] == 'log' then
 
         local fields = {}
         function log.field(number)
-            fields[number] = fields[number] or redis.call('HGET', key, number) or ''
+            fields[number] = fields[number] or call('HGET', key, number) or ''
             return fields[number]
         end
         -- The moment of an entry and the running total up to it.
@@ -73,10 +78,10 @@ if ARGV[3] == 'log' then
     end
 
     -- Writes the log's header, its changed fields and its records; drops other fields.
-    function write_log(key, tag, log, window, changed, dropped)
+    function write_log(key, log, changed, dropped)
         local head = pack('>I7I7I7i7I7', log.first, log.next, log.before, log.seen, log.total)
-        local write = { 'HSET', key, 'h', tag .. head }
-        local fresh = log.seen + window
+        local write = { 'HSET', key, 'h', log.tag .. head }
+        local fresh = log.seen + log.window
         if #log.records > 0 then
             write[5], write[6] = 'r', log.records
             fresh = max(fresh, (unpack('>i7', log.records, #log.records - RECORD + 1)))
@@ -86,24 +91,24 @@ if ARGV[3] == 'log' then
         for number, field in pairs(changed) do
             -- A long list of arguments does not fit Lua's stack.
             if #write > 200 then
-                redis.call(spread(write))
+                call(spread(write))
                 write = { 'HSET', key }
             end
             write[#write + 1] = number
             write[#write + 1] = field
         end
-        redis.call(spread(write))
+        call(spread(write))
         for _, name in ipairs(dropped) do
-            redis.call('HDEL', key, name)
+            call('HDEL', key, name)
         end
-        redis.call('PEXPIREAT', key, ceil((fresh + late) / 1000) + 4000000000000)
+        call('PEXPIREAT', key, format('%d', (fresh + late) / 1000 + 4000000000001))
     end
 
-    -- Adds `cost` at the log's moment, whether it fits or not.
-    function take_log(key, tag, log, limit, window, cost)
+    -- Adds the cost at the log's moment, whether it fits or not.
+    function take_log(key, log)
         local dropped = {}
         if log.view == log.next and log.next > 0 then
-            redis.call('UNLINK', key)
+            call('UNLINK', key)
             log.first, log.next, log.before, log.total = 0, 0, 0, 0
         elseif log.view > log.first then
             local field = floor(log.first / 64)
@@ -118,21 +123,21 @@ if ARGV[3] == 'log' then
         local index = log.next
         -- Equal moments share an entry. Only a debt can make more entries than units are allowed: it
         -- shares the last one too.
-        if index > log.first and (log.seen == log.at or index - log.first > limit) then
+        if index > log.first and (log.seen == log.at or index - log.first > log.limit) then
             index = index - 1
         end
-        log.total = (log.total + min(cost, 2251799813685248 - log.used)) % 4503599627370496
+        log.total = (log.total + min(log.cost, 2251799813685248 - log.used)) % 4503599627370496
         log.next, log.seen = index + 1, log.at
         local number = floor(index / 64)
         local field = index % 64 == 0 and '' or sub(log.field(number), 1, index % 64 * 14)
-        write_log(key, tag, log, window, { [number] = field .. pack('>i7I7', log.at, log.total) }, dropped)
+        write_log(key, log, { [number] = field .. pack('>i7I7', log.at, log.total) }, dropped)
     end
 
     -- What the client needs to tell the figures: what is used, the last moment, and for a cost that
     -- does not fit the entry to wait for, with all that will have left by then.
-    function tell_log(log, limit, cost)
+    function tell_log(log)
         local wait, left = 0, 0
-        local too_many = log.used - (limit - cost)
+        local too_many = log.used - (log.limit - log.cost)
         if too_many > 0 and log.used > 0 then
             local index = log.find(log.view, function(_, total)
                 return (total - log.gone) % 4503599627370496 >= too_many

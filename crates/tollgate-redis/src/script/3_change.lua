@@ -1,24 +1,23 @@
 
--- 'change': one key whose state is changed whatever it holds. ARGV[4] is the tag and ARGV[5] the
--- limit's numbers with no cost, as below. ARGV[6] says what:
---   back    gives back the amount in ARGV[7]
+-- 'change': one key whose state is changed whatever it holds. ARGV[4] is the charge with no cost, as
+-- below. ARGV[5] says what:
+--   back    gives back the amount in ARGV[6]
 --   due     only ends the reservations that have timed out and gives them back, as all of these do
---   end     ends the reservation ARGV[7]: if it is open, gives back the amount in ARGV[8], or takes
---           the cost in ARGV[9]; if it is not, takes the cost in ARGV[10]
+--   end     ends the reservation ARGV[6]: if it is open, gives back the amount in ARGV[7], or takes
+--           the charge in ARGV[8]; if it is not, takes the charge in ARGV[9]
 --   reset   makes the key new; open reservations stay open
 -- An amount is two numbers (a bucket's debt; or units and 0) and the moment of the take.
 --
 -- What is taken, nothing at times, is taken by the code below, whether it is there or not: `forced`
 -- is the state it finds, `forced_tail` the records.
-local forced, forced_tail, forced_spec, known
+local forced, forced_tail, forced_specs, known
 if what == 'change' then
-    local key, tag, spec, change = KEYS[1], ARGV[4], ARGV[5], ARGV[6]
-    local kind = sub(spec, 1, 1)
-    local log, words, records, limit, window = nil, nil, '', nil, nil
+    local key, change = KEYS[1], ARGV[5]
+    local tag, kind, limit, window, third = unpack('>Hc0c1i7i7i7', ARGV[4])
+    local log, words, records = nil, nil, ''
 
     if kind == 'l' then
         local why
-        limit, window = unpack('>I7I7', spec, 2)
         log, why = read_log(key, tag, window)
         if not log then
             return { now, why, 1 }
@@ -78,7 +77,7 @@ if what == 'change' then
             redis.call('UNLINK', key)
         end
         log.next, log.seen, log.total, log.records = next, seen, total, records
-        write_log(key, tag, log, window, changed, dropped)
+        write_log(key, log, changed, dropped)
         log = read_log(key, tag, window)
     end
 
@@ -88,7 +87,7 @@ if what == 'change' then
         elseif not words then
             return
         elseif kind == 'b' then
-            local _, _, parts = unpack('>I7I7I7', spec, 2)
+            local parts = third
             local at, owed, part = unpack('>i7I7I7', words)
             owed, part = owed - max(now - at, 0) - a, part - b
             if part < 0 then
@@ -96,7 +95,7 @@ if what == 'change' then
             end
             words = owed >= 0 and owed + part > 0 and pack('>i7I7I7', max(now, at), owed, part) or nil
         elseif kind == 'n' then
-            local _, window, phase = unpack('>I7I7I7', spec, 2)
+            local phase = third
             local last, current, previous = unpack('>i7I7I7', words)
             local at = max(now, last)
             local into = (last + phase) % window + at - last
@@ -121,7 +120,7 @@ if what == 'change' then
         end
     end
 
-    forced_spec = spec
+    forced_specs = ARGV[4]
     -- What has timed out has ended, whatever else is done.
     while records ~= '' and unpack('>i7', records) <= now do
         local a, b, moment = unpack('>I7I7i7', records, 24)
@@ -129,25 +128,25 @@ if what == 'change' then
         back(a, b, moment)
     end
     if change == 'back' then
-        back(unpack('>I7I7i7', ARGV[7]))
+        back(unpack('>I7I7i7', ARGV[6]))
     elseif change == 'end' then
         local found
         for from = 1, #records, RECORD do
-            if sub(records, from + 7, from + 14) == ARGV[7] then
+            if sub(records, from + 7, from + 14) == ARGV[6] then
                 found = from
             end
         end
         if found then
             local _, _, moment = unpack('>I7I7i7', records, found + 23)
             records = sub(records, 1, found - 1) .. sub(records, found + RECORD)
-            if ARGV[8] ~= '' then
-                local a, b = unpack('>I7I7', ARGV[8])
+            if ARGV[7] ~= '' then
+                local a, b = unpack('>I7I7', ARGV[7])
                 back(a, b, moment)
-            elseif ARGV[9] ~= '' then
-                forced_spec = ARGV[9]
+            elseif ARGV[8] ~= '' then
+                forced_specs = ARGV[8]
             end
-        elseif ARGV[10] ~= '' then
-            forced_spec = ARGV[10]
+        elseif ARGV[9] ~= '' then
+            forced_specs = ARGV[9]
         end
     elseif change == 'reset' then
         words = nil
@@ -158,17 +157,17 @@ if what == 'change' then
     end
 
     if log then
-        local _, _, cost = unpack('>I7I7I7', forced_spec, 2)
-        log.records = records
+        local _, _, _, _, _, cost = unpack('>Hc0c1i7i7i7i7', forced_specs)
+        log.records, log.limit, log.cost = records, limit, cost
         if cost > 0 then
-            take_log(key, tag, log, limit, window, cost)
+            take_log(key, log)
         elseif log.view == log.next and records == '' then
             redis.call('UNLINK', key)
         else
-            write_log(key, tag, log, window, {}, {})
+            write_log(key, log, {}, {})
         end
         return { now, known and 1 or 0 }
-    elseif not words and records == '' and forced_spec == spec then
+    elseif not words and records == '' and forced_specs == ARGV[4] then
         if known then
             redis.call('DEL', key)
         end

@@ -1,39 +1,47 @@
 
--- 'take' and 'look': KEYS[i] is charge i's key, ARGV[2i + 2] the tag of its limit and ARGV[2i + 3]
--- the limit's numbers and the cost. After the last, a reservation has its time-out, and then for
--- each charge its ticket with its units and amount. Answers with now, whether all fit, and each
+-- 'take' and 'look': KEYS[i] is charge i's key. ARGV[4] has all that is to be known of the charges, one
+-- after the other, since each argument costs as much as a decision's arithmetic: the tag of the limit
+-- behind its length, its kind, and five numbers, of which the fourth is the cost. There may be more:
+-- ARGV[6] says what to take states of other numbers for; ARGV[7] is a reservation's time-out, and
+-- ARGV[7 + i] charge i's ticket with its units and amount. Answers with now, whether all fit, and each
 -- state as it was met; a look does not bring a state under other numbers, and says OTHER for it.
 -- HELD says that they do not fit where what is missing is held by a reservation that ends no later
 -- than this one would, or within a second: it may be that of a request on its way.
 --
--- 'rules': the charges are those of several rules. The last argument says which are whose, and after
--- the charges' keys come those of blocks: see the next file.
+-- 'rules': the charges are those of several rules. ARGV[5] says which are whose, and after the charges'
+-- keys come those of blocks: see the next file.
 local count, look, hold, rules = #KEYS, what == 'look', nil, nil
 if what == 'rules' then
-    rules = ARGV[#ARGV]
+    rules = ARGV[5]
     local way
     way, count, hold = unpack('>c1BB', rules)
-    look, hold = way == 'l', hold == 1 and ARGV[2 * count + 4]
+    look, hold = way == 'l', hold == 1 and ARGV[7]
 else
-    hold = what == 'take' and ARGV[2 * count + 4]
+    hold = what == 'take' and ARGV[7]
 end
--- With room for one charge from the start: a table that grows costs as much as a command.
-local reply, taken, fresh, tails = { now, 1, false }, { false }, { 0 }, { '' }
-local held = false
+-- What charges leave behind if they are taken: key and value in turn, as MSET wants them, and from when
+-- on that is worthless. With room for three from the start: a table that grows costs as much as a
+-- command.
+local reply, left, fresh = { now, 1, nil, nil, nil }, { nil, nil, nil, nil, nil, nil }, { nil, nil, nil }
+local specs, place, held = forced_specs or ARGV[4], 1, false
+-- Whether all of it is strings.
+local plain = true
 for i = 1, count do
-    local key, tag, spec = KEYS[i], ARGV[2 * i + 2], ARGV[2 * i + 3]
-    local kind = sub(spec, 1, 1)
+    local key, tag, kind, a, b, c, cost, cost_part = KEYS[i]
+    tag, kind, a, b, c, cost, cost_part, place = unpack('>Hc0c1i7i7i7i7i7', specs, place)
     -- What the charge leaves behind if it fits, from when that is worthless, and the moment that a
     -- reservation remembers.
-    local after, worthless, moment, tail
+    local after, worthless, moment
+    local tail = ''
     if kind == 'l' then
-        local limit, window, cost = unpack('>I7I7I7', spec, 2)
+        local limit, window = a, b
         local log, why = read_log(key, tag, window)
+        plain = false
         if log and log.due then
             return { now, DUE, i }
         elseif log then
-            reply[i + 2] = tell_log(log, limit, cost)
-            tail = log.records
+            log.limit, log.cost, tail = limit, cost, log.records
+            reply[i + 2] = tell_log(log)
             if log.used <= limit - cost then
                 after, moment = log, log.at
             end
@@ -43,30 +51,34 @@ for i = 1, count do
             return { now, why, i }
         end
     else
-        local raw, from = forced, #tag + 1
+        local raw = forced
         if raw == nil then
-            raw, tail = pcall('GET', key), ''
+            raw = pcall('GET', key)
             local other
             if raw then
                 local last = #tag + ((kind == 'b' or kind == 'n') and 21 or 14)
-                if type(raw) == 'table' or find(raw, tag, 1, true) ~= 1 or #raw < last then
-                    -- Made under other numbers. The client scales it, and asks again with what it found
-                    -- and what that comes to after the spec's numbers.
-                    local start = kind == 'b' and 37 or 30
+                -- An error is a table, of length 0.
+                if #raw < last or find(raw, tag, 1, true) ~= 1 then
                     if look then
                         raw, other = false, OTHER
-                    elseif #spec < start then
-                        return { now, OTHER, i }
                     else
-                        local length = unpack('>I4', spec, start)
-                        if type(raw) == 'table' then
-                            local found = redis.pcall('HMGET', key, 'h', 'r')
-                            raw = not found.err and (found[1] or '') .. (found[2] or '')
+                        -- Made under other numbers. The client scales it, and asks again with what it
+                        -- found and what that comes to.
+                        local from, number, found, scaled = 1, nil, nil, nil
+                        while ARGV[6] and number ~= i and from <= #ARGV[6] do
+                            number, found, scaled, from = unpack('>BI4c0I4c0', ARGV[6], from)
                         end
-                        if sub(spec, start + 4, start + 3 + length) ~= raw then
+                        if number ~= i then
                             return { now, OTHER, i }
                         end
-                        raw = sub(spec, start + 4 + length)
+                        if type(raw) == 'table' then
+                            raw = redis.pcall('HMGET', key, 'h', 'r')
+                            raw = not raw.err and (raw[1] or '') .. (raw[2] or '')
+                        end
+                        if raw ~= found then
+                            return { now, OTHER, i }
+                        end
+                        raw = scaled
                     end
                 end
                 if raw and #raw > last then
@@ -78,7 +90,7 @@ for i = 1, count do
             end
             reply[i + 2] = other or raw
         else
-            tail, spec = forced_tail, forced_spec
+            tail = forced_tail
         end
 
         if kind == 'b' then
@@ -86,10 +98,10 @@ for i = 1, count do
             -- or divided: the client has done so for the limit and for the cost. The sums stay below
             -- 2^53, since a limit is at most 100 years (3.2e15), a debt is cut to 158 years, and
             -- a microsecond has at most 2^52 parts.
-            local most, most_part, parts, cost, cost_part = unpack('>I7I7I7I7I7', spec, 2)
+            local most, most_part, parts = a, b, c
             local at, owed, part = now, 0, 0
             if raw then
-                at, owed, part = unpack('>i7I7I7', raw, from)
+                at, owed, part = unpack('>i7I7I7', raw, #tag + 1)
                 if at < now then
                     owed = owed - (now - at)
                     if owed < 0 then
@@ -111,10 +123,10 @@ for i = 1, count do
         elseif kind == 'n' then
             -- A sliding counter keeps its last moment, and the counts of that window and the one
             -- before it.
-            local limit, window, phase, cost = unpack('>I7I7I7I7', spec, 2)
+            local limit, window, phase = a, b, c
             local last, current, previous = now, 0, 0
             if raw then
-                last, current, previous = unpack('>i7I7I7', raw, from)
+                last, current, previous = unpack('>i7I7I7', raw, #tag + 1)
             end
             local at = max(now, last)
             local into = (last + phase) % window + at - last
@@ -155,21 +167,21 @@ for i = 1, count do
             end
         else
             -- A fixed window keeps when it ends and what was taken in it. A calendar's next end is
-            -- the client's to say: it names a window from `a` to `b`, and is asked again if now is
+            -- the client's to say: it names a window from `b` to `c`, and is asked again if now is
             -- not in it.
-            local limit, a, b, cost = unpack('>I7i7i7I7', spec, 2)
+            local limit = a
             local ends, used = now, 0
             if raw then
-                ends, used = unpack('>i7I7', raw, from)
+                ends, used = unpack('>i7I7', raw, #tag + 1)
             end
             if now >= ends or used == 0 then
                 used = 0
                 if kind == 'e' then
-                    ends = now - (now + b) % a + a
+                    ends = now - (now + c) % b + b
                 elseif kind == 'f' then
-                    ends = now + a
-                elseif a <= now and now < b then
-                    ends = b
+                    ends = now + b
+                elseif b <= now and now < c then
+                    ends = c
                 else
                     return { now, CALENDAR, i }
                 end
@@ -186,20 +198,31 @@ for i = 1, count do
         if not look and tail ~= '' and unpack('>i7', tail) <= now + (hold or 1000000) then
             held = true
         end
-    elseif hold then
-        local lasts, from = now + hold, #tail
-        if from >= MOST_RECORDS * RECORD then
-            return { now, MANY, i }
+    else
+        if hold then
+            local lasts, from = now + hold, #tail
+            if from >= MOST_RECORDS * RECORD then
+                return { now, MANY, i }
+            end
+            -- Where it belongs by when it times out: mostly at the end.
+            while from > 0 and unpack('>i7', tail, from - RECORD + 1) > lasts do
+                from = from - RECORD
+            end
+            local record = pack('>i7', lasts) .. ARGV[7 + i] .. pack('>i7', moment)
+            tail = sub(tail, 1, from) .. record .. sub(tail, from + 1)
         end
-        -- Where it belongs by when it times out: mostly at the end.
-        while from > 0 and unpack('>i7', tail, from - RECORD + 1) > lasts do
-            from = from - RECORD
+        if kind == 'l' then
+            after.records = tail
+        elseif tail ~= '' then
+            after = tag .. after .. tail
+            worthless = max(worthless, (unpack('>i7', tail, #tail - RECORD + 1)))
+        else
+            after = tag .. after
         end
-        local record = pack('>i7', lasts) .. ARGV[2 * count + 4 + i] .. pack('>i7', moment)
-        tail = sub(tail, 1, from) .. record .. sub(tail, from + 1)
     end
-    taken[i], fresh[i], tails[i] = after, worthless, tail
+    left[2 * i - 1], left[2 * i], fresh[i] = key, after or false, worthless
 end
 if held and not rules then
     reply[2] = HELD
 end
+

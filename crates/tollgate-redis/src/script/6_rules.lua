@@ -1,5 +1,5 @@
 
--- 'rules': the last argument is the way (t takes, r takes and blocks nobody, p takes nothing and blocks
+-- 'rules': ARGV[5] is the way (t takes, r takes and blocks nobody, p takes nothing and blocks
 -- whoever is denied, l looks), how many charges there are, whether they are reservations, how many
 -- rules there are, and then for each rule:
 --   how many charges it has, whether it only reports, the number of its block's key or 0, whether it
@@ -28,8 +28,8 @@ if rules then
             local never = unpack('>B', rules, from) == 1
             from = from + 1
             if never then
-                taken[i], group.fits = false, false
-            elseif not taken[i] then
+                left[2 * i], group.fits = false, false
+            elseif not left[2 * i] then
                 group.fits, group.denied = false, true
             end
         end
@@ -60,7 +60,8 @@ if rules then
     for number, group in ipairs(groups) do
         local takes = allowed and (not group.shadow or (group.fits and not group.was_blocked))
         for i = group.from, group.to do
-            taken[i] = takes and taken[i]
+            left[2 * i] = takes and left[2 * i]
+            plain = plain and left[2 * i]
         end
         if way ~= 'r' and take and group.punishes and group.denied and not group.was_blocked then
             -- Longer than the longest it does not get, which bounds the loop as well. A product

@@ -1,26 +1,22 @@
-
 -- Takes what was found to fit; of rules, what they let pass.
 if not rules and (look or reply[2] ~= 1) then
     return reply
 end
 
-for i = 1, count do
-    local tail, after = tails[i], taken[i]
-    local key, tag = KEYS[i], ARGV[2 * i + 2]
-    if not after then
-        -- A rule that only reports has no room for it.
-    elseif type(after) == 'table' then
-        local limit, window, cost = unpack('>I7I7I7', ARGV[2 * i + 3], 2)
-        after.records = tail
-        take_log(key, tag, after, limit, window, cost)
-    else
-        local lasts = fresh[i]
-        if tail ~= '' then
-            lasts = max(lasts, (unpack('>i7', tail, #tail - RECORD + 1)))
-            after = after .. tail
+if plain and count > 1 then
+    -- One command and a short one for each cost less than a long one for each.
+    call('MSET', spread(left, 1, 2 * count))
+    for i = 1, count do
+        call('PEXPIREAT', KEYS[i], format('%d', (fresh[i] + late) / 1000 + 4000000000001))
+    end
+else
+    for i = 1, count do
+        local after = left[2 * i]
+        if type(after) == 'table' then
+            take_log(KEYS[i], after)
+        elseif after then
+            call('SET', KEYS[i], after, 'PXAT', format('%d', (fresh[i] + late) / 1000 + 4000000000001))
         end
-        -- Redis writes a number of Lua's with 17 digits, which takes longer than %d.
-        call('SET', key, tag .. after, 'PXAT', format('%d', ceil((lasts + late) / 1000) + 4000000000000))
     end
 end
 if forced ~= nil then

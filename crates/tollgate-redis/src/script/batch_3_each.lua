@@ -6,13 +6,13 @@ end
 -- that share no key may change places, and nobody can tell.
 local FAILED = 8
 local sizes, replies, put_off = ARGV[2], {}, nil
-local first_key, first_arg = 1, 4
+local first_key = 1
 for number = 1, #sizes do
     local size, way = string.byte(sizes, number), 'take'
     if size >= 128 then
         size, way = size - 128, 'look'
     end
-    local last_key, last_arg = first_key + size - 1, first_arg + 2 * size - 1
+    local last_key = first_key + size - 1
     local waits = false
     if put_off then
         for i = first_key, last_key do
@@ -21,7 +21,7 @@ for number = 1, #sizes do
     end
     local reply, is_decided = false, false
     if not waits then
-        local keys, args = { spread(KEYS, first_key, last_key) }, { '', way, '', spread(ARGV, first_arg, last_arg) }
+        local keys, args = { spread(KEYS, first_key, last_key) }, { '', way, '', ARGV[3 + number] }
         -- What fails for one request (no memory left, before anything was written) is no answer to another.
         local is_whole
         is_whole, reply = guarded(decide, keys, args, way)
@@ -44,6 +44,6 @@ for number = 1, #sizes do
         end
     end
     replies[number] = reply
-    first_key, first_arg = last_key + 1, last_arg + 1
+    first_key = last_key + 1
 end
 return replies
