@@ -85,7 +85,8 @@ impl RedisStore {
         if !self.connection().is_cluster() {
             return Ok(Across::of(self.ask(charges, mode).await?));
         }
-        Ok(self.ask_slots(charges, mode, None).await?.0)
+        // Boxed, so that the calls of a single server do not carry its size.
+        Ok(Box::pin(self.ask_slots(charges, mode, None)).await?.0)
     }
 
     /// Reserves charges of different keys, wherever they lie: all or none.
@@ -142,7 +143,7 @@ impl RedisStore {
         if mode == Mode::Look {
             let mut looks = Vec::with_capacity(groups.len());
             for group in groups {
-                looks.push(self.ask(&group.charges, mode));
+                looks.push(Box::pin(self.ask(&group.charges, mode)));
             }
             return Ok((together(groups, try_join_all(looks).await?), Held::default()));
         }
@@ -151,8 +152,8 @@ impl RedisStore {
             Err(places) => places,
         };
         let (patience, start) = (self.connection().timeout(), Instant::now());
-        let taking = self.connection().within(self.take_groups(groups, keep));
-        let (met, held) = taking.await?;
+        let mut taking = Box::pin(self.take_groups(groups, keep));
+        let (met, held) = self.connection().within(taking.as_mut()).await?;
         let across = together(groups, met);
         if across.fits {
             self.denials().outdate(&places);

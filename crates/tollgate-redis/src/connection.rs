@@ -1,5 +1,6 @@
 //! The connection: to one server, or to the nodes of a Cluster; each call within its time.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,7 +86,7 @@ impl Connection {
     pub(crate) async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let Way::Cluster(routed) = &self.0.way else { return Ok(Vec::new()) };
         if routed.nodes().is_empty() {
-            self.within(routed.learn()).await?;
+            self.within(pin!(routed.learn())).await?;
         }
         Ok(routed.nodes())
     }
@@ -93,9 +94,12 @@ impl Connection {
     /// Does the work of one call, all its round trips together no longer than a call may take, and
     /// nothing at all during an outage of the server. Each round trip leaves whole what it has done,
     /// so that the work may be left off between any two.
+    ///
+    /// The work stays where the caller has pinned it: handed on by value, every future it passes
+    /// through would have room for it twice.
     pub(crate) async fn within<T>(
         &self,
-        work: impl Future<Output = Result<T, StoreError>>,
+        work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
     ) -> Result<T, StoreError> {
         let timed = async {
             let began = Instant::now();
@@ -116,12 +120,12 @@ impl Connection {
 
     /// Sends a command and waits for the answer, no longer than a call may take.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
-        self.within(self.ask(command)).await
+        self.within(pin!(self.ask(command))).await
     }
 
     /// Sends a command to one node of a Cluster.
     pub(crate) async fn send_to(&self, node: &Node, command: &Cmd) -> Result<Value, StoreError> {
-        self.within(async { node.ask(command).await.map_err(Failed::told) }).await
+        self.within(pin!(async { node.ask(command).await.map_err(Failed::told) })).await
     }
 
     /// Sends a command and waits for the answer. The caller bounds the time.
@@ -144,7 +148,8 @@ impl Connection {
         let answer = self.try_to_ask(&command("EVALSHA", script.hash(), keys, args)).await;
         if matches!(&answer, Err(failed) if is_unknown_script(failed)) {
             // Sent whole, the server keeps it from then on; in a Cluster, the key's node.
-            return self.ask(&command("EVAL", script.source(), keys, args)).await;
+            let whole = command("EVAL", script.source(), keys, args);
+            return Box::pin(self.ask(&whole)).await;
         }
         answer.map_err(Failed::told)
     }
@@ -152,7 +157,8 @@ impl Connection {
     async fn try_to_ask(&self, command: &Cmd) -> Result<Value, Failed> {
         match &self.0.way {
             Way::One(server) => server.ask(command).await,
-            Way::Cluster(routed) => routed.ask(command).await,
+            // Boxed, so that the calls of a single server do not carry its size.
+            Way::Cluster(routed) => Box::pin(routed.ask(command)).await,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A request to the script, and what is done where it cannot be answered at once.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,10 @@ use crate::reservation::Claim;
 use crate::script::{self, Packed};
 use crate::store::RedisStore;
 
-/// A charge on its way to the script.
 /// About what a charge takes that is sent.
 const PACKED_CHARGE: usize = 80;
 
+/// A charge on its way to the script.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) limiter: &'a Arc<Inner>,
@@ -177,22 +178,22 @@ impl RedisStore {
         how: impl Into<How<'_>>,
     ) -> Result<Met, StoreError> {
         let how = how.into();
-        if how.rules.is_some() {
-            return self.connection().within(self.ask_until_answered(charges, how)).await;
-        }
-        if how.mode == Mode::Look {
-            let met = self.connection().within(self.ask_until_answered(charges, how)).await;
+        let is_known_here = how.rules.is_none() && how.mode == Mode::Take;
+        let places = match is_known_here.then(|| self.denials().look(charges)) {
+            Some(Ok(met)) => return Ok(met),
+            Some(Err(places)) => places,
+            None => Vec::new(),
+        };
+        let asking = pin!(self.ask_until_answered(charges, how));
+        let met = self.connection().within(asking).await;
+        if how.rules.is_none() && how.mode == Mode::Look {
             // The next check agrees with it.
             charges.iter().for_each(|charge| self.denials().forget(&charge.key));
-            return met;
         }
-        let places = match self.denials().look(charges) {
-            Ok(met) => return Ok(met),
-            Err(places) => places,
-        };
-        let met = self.connection().within(self.ask_until_answered(charges, how)).await?;
-        self.remember(charges, how, &places, &met);
-        Ok(met)
+        if is_known_here && let Ok(met) = &met {
+            self.remember(charges, how, &places, met);
+        }
+        met
     }
 
     /// Tells the deny cache what came of a take.
@@ -346,7 +347,7 @@ impl RedisStore {
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
-        self.connection().within(self.change_until_done(limiter, key, what)).await
+        self.connection().within(pin!(self.change_until_done(limiter, key, what))).await
     }
 
     async fn change_until_done(
@@ -365,7 +366,7 @@ impl RedisStore {
                 0 | 1 => return Ok(reply.verdict == 1),
                 script::OTHER => {
                     let charge = Asked { limiter, key: key.to_vec(), cost: 0 };
-                    rescale::rescale(self, &charge, reply.now).await?;
+                    Box::pin(rescale::rescale(self, &charge, reply.now)).await?;
                 }
                 script::CALENDAR => limiter.learn_window(reply.now),
                 other => return Err(StoreError::Script(format!("it answered {other}"))),

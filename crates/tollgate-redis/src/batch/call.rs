@@ -3,6 +3,8 @@
 //! The script decides them in order. What it cannot decide at once is asked for alone, as a single
 //! request is; those behind it on the same keys were put off, and go into another call after it.
 
+use std::pin::pin;
+
 use futures_util::future::join_all;
 use redis::Value;
 
@@ -74,7 +76,7 @@ impl<'r, 'a> Sent<'r, 'a> {
 impl RedisStore {
     /// Decides requests of one lane in one call, or as few as it takes.
     pub(super) async fn decide_together(&self, mut sent: Vec<Sent<'_, '_>>) -> Vec<Answer> {
-        let done = self.connection().within(self.call_until_decided(&mut sent)).await;
+        let done = self.connection().within(pin!(self.call_until_decided(&mut sent))).await;
         let mut answers = Vec::with_capacity(sent.len());
         for sent in sent {
             let Sent { number, request, met, .. } = sent;

@@ -1,5 +1,6 @@
 //! What operators ask of a gate: give back, make new, block, list.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use redis::{Value, cmd};
@@ -178,7 +179,7 @@ impl RedisGate {
         let told = store.told_time();
         let args: Vec<&[u8]> = [told.as_bytes()].into_iter().chain(what.iter().copied()).collect();
         let keys = [key.as_slice()];
-        let bar = store.connection().run(&keys, &args);
+        let bar = pin!(store.connection().run(&keys, &args));
         let reply = Reply::read(store.connection().within(bar).await?)?;
         if reply.verdict == script::FOREIGN {
             return Err(StoreError::Foreign(shown(&key)));

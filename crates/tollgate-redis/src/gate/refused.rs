@@ -36,21 +36,21 @@ struct Stand {
 impl RedisGate {
     /// Asks for all rules, unless it is known that they refuse.
     pub(super) async fn ask_unless_refused(&self, call: &Call<'_>) -> Result<Answer, StoreError> {
-        if call.way == Way::Look {
-            let nothing = Places { charges: Vec::new(), blocks: Vec::new() };
-            let answer = self.ask_all(call, &nothing).await;
+        let is_look = call.way == Way::Look;
+        let places = match (!is_look).then(|| self.refused(call)) {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(places)) => places,
+            None => Places { charges: Vec::new(), blocks: Vec::new() },
+        };
+        let answer = self.ask_all(call, &places).await;
+        if is_look {
             // The next check agrees with it.
             let all = call.keys.iter().chain(call.blocks.iter().flatten());
             all.for_each(|key| self.0.store.denials().forget(key));
-            return answer;
+        } else if let Ok(answer) = &answer {
+            self.learn(call, &places, answer);
         }
-        let places = match self.refused(call) {
-            Ok(answer) => return Ok(answer),
-            Err(places) => places,
-        };
-        let answer = self.ask_all(call, &places).await?;
-        self.learn(call, &places, &answer);
-        Ok(answer)
+        answer
     }
 
     /// The refusal, if what is known here is enough for it.

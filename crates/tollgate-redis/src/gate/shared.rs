@@ -5,6 +5,7 @@
 //! read by the script; the hash only says of which keys of rules that never block there is one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -92,7 +93,8 @@ impl RedisGate {
         }
         let is_known = shared.known.load(Ordering::Relaxed);
         if !is_known {
-            self.refresh().await?;
+            // Once: no other call carries its size.
+            Box::pin(self.refresh()).await?;
         }
         Ok(!is_known)
     }
@@ -200,7 +202,8 @@ impl RedisGate {
         let mut args = vec![told.as_bytes(), b"share", b"", change[0], change[1], most.as_bytes()];
         args.extend(change.get(2));
         let keys = [self.0.shared.key.as_slice()];
-        Reply::read(store.connection().within(store.connection().run(&keys, &args)).await?)
+        let sharing = pin!(store.connection().run(&keys, &args));
+        Reply::read(store.connection().within(sharing).await?)
     }
 
     /// Changes what is different for a client, on every node within a second; replaces an earlier

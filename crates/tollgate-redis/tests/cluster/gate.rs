@@ -179,3 +179,19 @@ fn a_hold_over_several_slots_is_settled_in_all_of_them() {
         panic!("a hold that was dropped is given back");
     });
 }
+
+#[test]
+fn a_check_fits_a_small_stack_wherever_its_rules_lie() {
+    let policy = Policy::new().rule(Rule::new("all").limit(Limit::per_hour(100)));
+    let (store, request) = (store(), Request::new());
+    let gate = gate(policy, &ManualClock::new(), &unique("size"));
+    let limiter = store.limiter("size", Limit::per_hour(100)).unwrap();
+    let charges = [limiter.charge("ana"), limiter.charge("ben")];
+    let sizes = [
+        size_of_val(&gate.try_check(&request)),
+        size_of_val(&store.check_all(&charges)),
+        size_of_val(&limiter.check("ana")),
+    ];
+    // A debug build's frame has room for every future that it waits for.
+    assert!(sizes.iter().all(|size| *size < 4000), "{sizes:?} bytes");
+}
