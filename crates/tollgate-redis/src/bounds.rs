@@ -38,8 +38,8 @@ pub(crate) const MAX_KEY: usize = 256;
 /// The longest limiter name: it is part of every key.
 pub(crate) const MAX_NAME: usize = 256;
 
-/// How often a request is sent again because of what it met: changed numbers, the end of a
-/// calendar's window, reservations that have timed out. Each needs one more try per charge.
+/// How often a request is sent again because of what it met (changed numbers, the end of a calendar's
+/// window, reservations that have timed out) beside once for each of its charges.
 pub(crate) const TRIES: usize = 32;
 
 /// How many requests of a batch are under way at a time: some milliseconds of the server, so that

@@ -221,7 +221,8 @@ impl RedisStore {
     ) -> Result<Met, StoreError> {
         // What the script is to take states of other numbers for.
         let mut replaced: Vec<Vec<u8>> = Vec::new();
-        for _ in 0..TRIES {
+        let tries = charges.len() + TRIES;
+        for _ in 0..tries {
             let reply = self.ask_once(charges, how, &replaced).await?;
             let (now, verdict, number) = (reply.now, reply.verdict, reply.culprit());
             if let 0 | 1 | script::HELD = verdict {
@@ -271,7 +272,7 @@ impl RedisStore {
                 other => return Err(StoreError::Script(format!("it answered {other}"))),
             }
         }
-        Err(StoreError::Script(format!("no answer after {TRIES} tries")))
+        Err(StoreError::Script(format!("no answer after {tries} tries")))
     }
 
     /// The states, those of other numbers as they would be under the charge's: a look changes

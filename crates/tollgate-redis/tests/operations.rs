@@ -348,3 +348,18 @@ fn a_batch_decides_every_request_by_itself() {
         assert!(matches!(&answers[2402], Err(StoreError::Request(_))), "too many charges");
     });
 }
+
+#[test]
+fn a_request_is_decided_though_the_numbers_of_all_its_charges_have_changed() {
+    let store = store().with_injected_clock(ManualClock::new());
+    let name = unique("changed");
+    for (limit, remaining) in [(Limit::per_hour(10), 9), (Limit::per_hour(20), 17)] {
+        let limiters: Vec<RedisLimiter> = (0..64)
+            .map(|number| store.limiter(&format!("{name} {number}"), limit.clone()).unwrap())
+            .collect();
+        let charges: Vec<_> = limiters.iter().map(|limiter| limiter.charge("ana")).collect();
+        let decisions = wait(store.check_all(&charges)).unwrap();
+        assert!(decisions.iter().all(|(_, decision)| decision.remaining() == remaining));
+        assert!(decisions.is_allowed());
+    }
+}
