@@ -33,6 +33,12 @@ impl<B> GateBody<B> {
         GateBody { kind: Kind::Served { body, meter } }
     }
 
+    /// [`served`](Self::served), with nothing to settle when it ends.
+    #[inline]
+    pub(crate) fn plain(body: B) -> GateBody<B> {
+        GateBody::served(body, None)
+    }
+
     pub(crate) fn own(bytes: Bytes) -> GateBody<B> {
         // Boxed, so that bodies that are passed through are no larger for it.
         let bytes = (!bytes.is_empty()).then(|| Box::new(bytes));

@@ -3,7 +3,7 @@
 //!
 //! It leads where the long way does: what is refused, or has to wait, goes on there.
 
-use http::Request;
+use http::{Extensions, HeaderMap, Request};
 use tollgate::{Decision, HeaderStyle, Limiter};
 
 use crate::attribute::Attribute;
@@ -41,7 +41,15 @@ impl Express {
     /// The decision; `None` where the address is not known, and nothing was asked.
     #[inline]
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Option<Decision> {
-        let address = self.client_ip.of_request(request.extensions(), request.headers())?;
+        match self.client_ip.of_direct(request.extensions()) {
+            Some(address) => Some(self.limiter.check_n(address, self.units)),
+            None => self.check_found(request.extensions(), request.headers()),
+        }
+    }
+
+    /// [`check`](Self::check), where the address has to be found out.
+    fn check_found(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<Decision> {
+        let address = self.client_ip.of_request(extensions, headers)?;
         Some(self.limiter.check_n(address, self.units))
     }
 

@@ -68,6 +68,12 @@ where
         GateFuture { state: State::Served { future, told: pass.told, tab: pass.tab } }
     }
 
+    /// [`passing`](Self::passing), with nothing held and nothing to tell.
+    #[inline]
+    pub(crate) fn quiet(future: S::Future) -> GateFuture<S, B> {
+        GateFuture { state: State::Served { future, told: Told::Nothing, tab: None } }
+    }
+
     /// [`passing`](Self::passing), with nothing held.
     #[inline]
     pub(crate) fn served(future: S::Future, told: Told) -> GateFuture<S, B> {
@@ -103,6 +109,9 @@ where
             let next = match state.as_mut().project() {
                 StateProject::Served { future, told, tab } => {
                     let answer = ready!(future.poll(context));
+                    if tab.is_none() && told.is_nothing() {
+                        return Poll::Ready(answer.map(|response| response.map(GateBody::plain)));
+                    }
                     return Poll::Ready(served(answer, std::mem::take(told), tab.take()));
                 }
                 StateProject::Refused { response } => {

@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use crate::body::GateBody;
 use crate::door::Decided;
+use crate::fields::Told;
 use crate::future::GateFuture;
 use crate::head::Head;
 use crate::refuse::{self, Refusal};
@@ -52,14 +53,18 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> GateFuture<S, B> {
-        if let Some(express) = &self.settings.express
-            && let Some(decision) = express.check(&request)
-        {
-            if decision.is_allowed() && decision.delay().is_zero() {
-                let told = express.told(&decision);
-                return GateFuture::served(self.inner.call(request), told);
+        if let Some(express) = &self.settings.express {
+            // Looked at where it lies: a copy of what was just written would wait for it.
+            let decision = &express.check(&request);
+            if let Some(decision) = decision {
+                if !decision.is_allowed() || !decision.delay().is_zero() {
+                    return self.conclude(request, decision);
+                }
+                return match express.told(decision) {
+                    Told::Nothing => GateFuture::quiet(self.inner.call(request)),
+                    told => GateFuture::served(self.inner.call(request), told),
+                };
             }
-            return self.conclude(request, decision);
         }
         let head = Head::of(&request);
         if self.settings.skips(&head) {
@@ -85,11 +90,11 @@ where
 impl<S> GateService<S> {
     /// What follows from a limiter's decision where the request does not go ahead at once.
     #[cold]
-    fn conclude<B: Body>(&mut self, request: Request<B>, decision: Decision) -> GateFuture<S, B>
+    fn conclude<B: Body>(&mut self, request: Request<B>, decision: &Decision) -> GateFuture<S, B>
     where
         S: Service<Request<B>> + Clone,
     {
-        match self.settings.conclude(Decided::Decision(decision), None) {
+        match self.settings.conclude(Decided::Decision(*decision), None) {
             Ok(pass) => self.wait(request, wait::turn(pass)),
             Err(refusal) => self.refuse(&request, &refusal),
         }

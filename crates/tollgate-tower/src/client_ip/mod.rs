@@ -3,7 +3,7 @@
 mod forwarded;
 mod peer;
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{Extensions, HeaderMap};
@@ -117,19 +117,27 @@ impl ClientIp {
         headers: &HeaderMap,
     ) -> Option<IpAddr> {
         let peer = match &self.peer {
-            Some(peer) => peer(extensions),
-            None => peer::address(extensions),
+            Some(peer) => peer(extensions)?.ip(),
+            None => peer::address(extensions)?.ip(),
         };
-        Some(self.of(peer?.ip(), headers))
+        Some(self.of(peer, headers))
+    }
+
+    /// [`of_request`](Self::of_request) of most requests to most servers, where there is nothing
+    /// to find out: the address of an IPv4 peer, read where it lies.
+    #[inline]
+    pub(crate) fn of_direct(&self, extensions: &Extensions) -> Option<Ipv4Addr> {
+        if self.peer.is_some() || self.believed != Believed::None {
+            return None;
+        }
+        match peer::address(extensions)? {
+            SocketAddr::V4(peer) => Some(*peer.ip()),
+            SocketAddr::V6(_) => None,
+        }
     }
 
     /// The client's address, of a request that came from `peer` with these headers.
-    #[inline]
     pub fn of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        // Of most requests to most servers there is nothing else to find out.
-        if peer.is_ipv4() && self.believed == Believed::None {
-            return peer;
-        }
         let peer = peer.to_canonical();
         self.cut(match self.believed {
             Believed::None => peer,

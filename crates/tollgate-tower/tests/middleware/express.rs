@@ -68,6 +68,22 @@ proptest! {
 }
 
 #[tokio::test]
+async fn the_short_way_finds_the_address_where_it_was_told_to() {
+    let (limiter, _) = limiter(Limit::per_minute(1));
+    let elsewhere = ClientIp::peer().peer_from(|extensions| extensions.get().copied());
+    let layer = GateLayer::builder(limiter.clone()).client_ip(elsewhere).without_extension();
+    let layer = layer.build().unwrap();
+    for client in ["198.51.100.1:80", "198.51.100.2:80"] {
+        let mut request = from("192.0.2.1");
+        request.extensions_mut().insert(client.parse::<std::net::SocketAddr>().unwrap());
+        assert_eq!(ask(&layer, request).await.status(), StatusCode::OK, "{client}");
+    }
+    let unknown = ask(&layer, from("192.0.2.1")).await.status();
+    assert_eq!(unknown, StatusCode::INTERNAL_SERVER_ERROR, "not there, and nowhere else");
+    assert!(limiter.status("198.51.100.2".parse::<std::net::IpAddr>().unwrap()).used() == 1);
+}
+
+#[tokio::test]
 async fn what_the_service_has_told_itself_stays() {
     let (limiter, _) = limiter(Limit::per_minute(5));
     let layer = by_peer(&limiter).headers(Dialect::XDelta).without_extension().build().unwrap();

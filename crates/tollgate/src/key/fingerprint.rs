@@ -77,7 +77,7 @@ impl Fingerprints {
     }
 
     /// What [`of_parts`](Self::of_parts) gives for a key of one address.
-    #[inline]
+    #[inline(always)]
     fn of_ip(&self, ip: IpAddr) -> Fingerprint {
         match ip {
             IpAddr::V4(ip) => self.composite.of(&name::written_ip::<4, 5>(ip.octets())),
