@@ -8,6 +8,8 @@ use std::fmt;
 pub enum LayerError {
     /// A text that is no network.
     Network(String),
+    /// A network of proxies that everybody is in.
+    TrustsEverybody(String),
     /// A text that is no name of a header.
     HeaderName(String),
     /// Two attributes of one name.
@@ -33,6 +35,11 @@ impl fmt::Display for LayerError {
             LayerError::Network(text) => {
                 write!(f, "{text:?} is no network, write for example \"10.0.0.0/8\"")
             }
+            LayerError::TrustsEverybody(text) => write!(
+                f,
+                "{text:?} trusts everybody, so that any client could say it is any other: \
+                 write the networks of your proxies, for example \"10.0.0.0/8\""
+            ),
             LayerError::HeaderName(text) => {
                 write!(f, "{text:?} is no name of a header, write for example \"x-api-key\"")
             }
@@ -50,7 +57,7 @@ impl fmt::Display for LayerError {
             ),
             LayerError::WaitsAndSettles => f.write_str(
                 "a limiter that waits cannot settle by the response, nor stand under another layer: \
-                 use a Gate, or leave one of .wait(…), .settle(…) and .stacked() out",
+                 use a Gate, or leave .wait(…) out, or .settle(…), .if_cancelled(…) and .stacked()",
             ),
             LayerError::NoCost => f.write_str("a cost of 0, must be at least 1"),
         }

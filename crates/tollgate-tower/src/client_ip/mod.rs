@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{Extensions, HeaderMap};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::error::LayerError;
 use forwarded::Hops;
@@ -66,7 +66,7 @@ impl ClientIp {
     /// The rightmost address of `X-Forwarded-For` that is not in one of the trusted networks.
     ///
     /// # Errors
-    /// Where a network is none.
+    /// Where a network is none, or is everybody's.
     pub fn x_forwarded_for<N: AsRef<str>>(
         trusted: impl IntoIterator<Item = N>,
     ) -> Result<ClientIp, LayerError> {
@@ -80,7 +80,7 @@ impl ClientIp {
     /// The rightmost address of `Forwarded` (RFC 7239) that is not in one of the trusted networks.
     ///
     /// # Errors
-    /// Where a network is none.
+    /// Where a network is none, or is everybody's.
     pub fn forwarded<N: AsRef<str>>(
         trusted: impl IntoIterator<Item = N>,
     ) -> Result<ClientIp, LayerError> {
@@ -191,6 +191,23 @@ fn networks<N: AsRef<str>>(texts: impl IntoIterator<Item = N>) -> Result<Box<[Ip
 }
 
 fn network(text: &str) -> Result<IpNet, LayerError> {
-    let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
-    text.parse().or(address).map_err(|_| LayerError::Network(text.to_owned()))
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    let network = text.parse().or(address).map_err(|_| LayerError::Network(text.to_owned()))?;
+    match undressed(network) {
+        everybody if everybody.prefix_len() == 0 => {
+            Err(LayerError::TrustsEverybody(text.to_owned()))
+        }
+        network => Ok(network),
+    }
+}
+
+/// A network of IPv4 in IPv6 clothes as what it is, since addresses are compared so.
+fn undressed(network: IpNet) -> IpNet {
+    let bare = network.prefix_len().checked_sub(128 - 32);
+    match (network.addr().to_canonical(), bare) {
+        (IpAddr::V4(address), Some(bits)) if network.max_prefix_len() == 128 => {
+            Ipv4Net::new(address, bits).map_or(network, IpNet::V4)
+        }
+        _ => network,
+    }
 }

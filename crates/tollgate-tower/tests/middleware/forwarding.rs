@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use proptest::prelude::*;
-use tollgate::Limit;
+use tollgate::{Limit, Limiter};
 use tollgate_tower::{ClientIp, GateLayer, LayerError};
 
 use crate::support::{from, limiter, status, with};
@@ -161,17 +161,40 @@ fn a_network_that_is_none_is_an_error_that_names_it() {
     assert!(ClientIp::forwarded(["192.0.2.7"]).is_ok(), "an address is a network of one");
 }
 
+#[test]
+fn who_trusts_everybody_is_told_that_anybody_could_be_anybody() {
+    for everybody in ["0.0.0.0/0", "::/0", "::ffff:0:0/96"] {
+        let error = ClientIp::x_forwarded_for(["10.0.0.0/8", everybody]).unwrap_err().to_string();
+        assert!(error.contains(everybody) && error.contains("trusts everybody"), "{error}");
+        assert!(ClientIp::forwarded([everybody]).is_err());
+    }
+}
+
+#[test]
+fn a_network_of_ipv4_in_ipv6_clothes_is_the_ipv4_network() {
+    let mapped = ClientIp::x_forwarded_for(["::ffff:10.0.0.0/104"]).unwrap();
+    assert_eq!(of(&mapped, PROXY, "x-forwarded-for", &[b"1.2.3.4, 203.0.113.9"]), CLIENT);
+    assert_eq!(of(&mapped, "11.0.0.1", "x-forwarded-for", &[b"203.0.113.9"]), "11.0.0.1");
+}
+
 #[tokio::test]
 async fn a_client_that_invents_addresses_is_still_one_client() {
-    let (limiter, _) = limiter(Limit::per_hour(1));
-    let layer = GateLayer::builder(limiter.clone()).client_ip(xff()).build().unwrap();
+    for short in [false, true] {
+        let (limiter, _) = limiter(Limit::per_hour(1));
+        let layer = GateLayer::builder(limiter.clone()).client_ip(xff());
+        let layer = if short { layer.without_extension() } else { layer }.build().unwrap();
+        invents_addresses(&limiter, &layer).await;
+    }
+}
+
+async fn invents_addresses(limiter: &Limiter, layer: &GateLayer) {
     let invented = |number: u32| {
         let header = format!("198.51.100.{number}, 203.0.113.9");
         with(from(PROXY), "x-forwarded-for", &header)
     };
-    assert_eq!(status(&layer, invented(0)).await, StatusCode::OK);
+    assert_eq!(status(layer, invented(0)).await, StatusCode::OK);
     for number in 1..200 {
-        assert_eq!(status(&layer, invented(number)).await, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(status(layer, invented(number)).await, StatusCode::TOO_MANY_REQUESTS);
     }
     assert_eq!(limiter.store().len(), 1);
 }
