@@ -88,7 +88,7 @@ impl Source {
         Source(Kind::Route)
     }
 
-    /// The host that was asked for, in lower case and without the port.
+    /// The host that was asked for, in lower case, without the port and without a dot at its end.
     pub fn host() -> Source {
         Source(Kind::Host)
     }
@@ -174,6 +174,8 @@ fn host<'r>(head: &Head<'r>) -> Option<Value<'r>> {
         Some(host) => host,
         None => without_port(head.header(HOST.as_str())?),
     };
+    // The dot of the root: the same host, in a name that is written out.
+    let host = host.strip_suffix('.').unwrap_or(host);
     if host.is_empty() {
         None
     } else if host.bytes().any(|byte| byte.is_ascii_uppercase()) {

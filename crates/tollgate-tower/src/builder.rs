@@ -19,7 +19,7 @@ use crate::head::Head;
 use crate::layer::GateLayer;
 use crate::refuse::Refusal;
 use crate::settings::{Patience, Settings, Speaks};
-use crate::settle::{Bill, Settle};
+use crate::settle::{Bill, By, Settle};
 
 /// What a [`GateLayer`] is built with.
 #[derive(Debug)]
@@ -212,6 +212,9 @@ impl GateLayerBuilder {
             return Err(LayerError::Repeated(twice[0].to_owned()));
         }
         settings.cost.check()?;
+        if let Some(Settle(By::Bytes { per_unit: 0 })) = settings.settle {
+            return Err(LayerError::NoCost);
+        }
         match &settings.door.0 {
             Behind::Local(Local::Gate(gate)) => asked(&gate.policy(), &names, &self.may_lack)?,
             #[cfg(feature = "redis")]
@@ -220,8 +223,7 @@ impl GateLayerBuilder {
                 return Err(LayerError::NoKey);
             }
             Behind::Local(Local::Limiter(_)) => {
-                let holds = settings.settle.is_some() || settings.stacked;
-                if settings.wait.is_some() && holds {
+                if settings.wait.is_some() && settings.settles() {
                     return Err(LayerError::WaitsAndSettles);
                 }
             }

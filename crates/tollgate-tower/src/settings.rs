@@ -98,7 +98,12 @@ impl Settings {
 
     /// Whether units are held until there is an answer.
     pub(crate) fn holds(&self) -> bool {
-        self.settle.is_some() || self.stacked || self.wait.is_some()
+        self.settles() || self.wait.is_some()
+    }
+
+    /// Whether how a request ends has a say in what it is charged.
+    pub(crate) fn settles(&self) -> bool {
+        self.settle.is_some() || self.stacked || self.if_cancelled != Bill::Estimate
     }
 
     /// What the request says of each attribute, but for those to be waited for.

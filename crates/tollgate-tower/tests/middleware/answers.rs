@@ -11,7 +11,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use tollgate::{Dialect, Limit, Listing, Policy, Rule, Verbosity};
 use tollgate_tower::{
-    Answer, ClientIp, GateLayer, IfMissing, IfUnsaid, LayerError, RequestCost, Source, Why,
+    Answer, ClientIp, GateLayer, IfMissing, IfUnsaid, LayerError, RequestCost, Settle, Source, Why,
 };
 
 #[tokio::test]
@@ -198,6 +198,8 @@ fn a_layer_that_would_never_limit_is_not_built() {
     assert_eq!(twice, LayerError::Repeated("ip".into()));
     let nothing = by_peer(&limiter).cost(RequestCost::units(0)).build().unwrap_err();
     assert_eq!(nothing, LayerError::NoCost);
+    let free = by_peer(&limiter).settle(Settle::by_bytes_sent(0)).build().unwrap_err();
+    assert_eq!(free, LayerError::NoCost);
 }
 
 #[tokio::test]
@@ -287,7 +289,9 @@ async fn the_host_is_one_however_it_is_written() {
     let refuse = IfMissing::Refuse(StatusCode::BAD_REQUEST);
     let layer = GateLayer::builder(limiter.clone()).attribute("host", Source::host(), refuse);
     let layer = layer.build().unwrap();
-    for written in ["Example.COM", "example.com", "example.com:8080"] {
+    for written in
+        ["Example.COM", "example.com", "example.com:8080", "example.com.", "EXAMPLE.com.:80"]
+    {
         let request = with(from("192.0.2.1"), "host", written);
         assert_eq!(status(&layer, request).await, StatusCode::OK, "{written}");
         clock.advance(SECOND);

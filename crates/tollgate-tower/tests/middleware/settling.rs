@@ -174,6 +174,20 @@ async fn a_client_that_goes_before_the_answer_is_charged_as_it_was_said() {
 }
 
 #[tokio::test]
+async fn what_a_client_that_goes_is_charged_needs_no_settling_to_be_said() {
+    let (limiter, _) = limiter(Limit::per_hour(100));
+    let layer = by_peer(&limiter).if_cancelled(Bill::Nothing).build().unwrap();
+    let mut service = hanging(&layer);
+    let mut future = Box::pin(service.ready().await.unwrap().call(from(PEER)));
+    assert!(!crate::support::is_ready(&mut future).await);
+    assert_eq!(used(&limiter), 1, "while it is served");
+    drop(future);
+    assert_eq!(used(&limiter), 0);
+    assert_eq!(ask(&layer, from(PEER)).await.status(), StatusCode::OK);
+    assert_eq!(used(&limiter), 1, "who stays is charged");
+}
+
+#[tokio::test]
 async fn a_panic_while_settling_gives_nothing_back() {
     let (limiter, _) = limiter(Limit::per_hour(100));
     let layer = layer(&limiter, Settle::by_response(|_| panic!("as a test does")));
@@ -260,5 +274,8 @@ fn what_waits_at_a_limiter_cannot_also_settle() {
     let (limiter, _) = limiter(Limit::per_hour(1));
     let waits = by_peer(&limiter).wait(crate::support::SECOND);
     let error = waits.settle(Settle::only_failures()).build().unwrap_err();
+    assert_eq!(error, LayerError::WaitsAndSettles);
+    let waits = by_peer(&limiter).wait(crate::support::SECOND);
+    let error = waits.if_cancelled(Bill::Nothing).build().unwrap_err();
     assert_eq!(error, LayerError::WaitsAndSettles);
 }
