@@ -3,7 +3,9 @@
 //!
 //! It leads where the long way does: what is refused, or has to wait, goes on there.
 
-use http::{Extensions, HeaderMap, Request};
+use std::net::IpAddr;
+
+use http::Request;
 use tollgate::{Decision, HeaderStyle, Limiter};
 
 use crate::attribute::Attribute;
@@ -38,27 +40,39 @@ impl Express {
         })
     }
 
-    /// The decision; `None` where the address is not known, and nothing was asked.
+    /// Whether nobody is told of a request that goes ahead.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.style.tells_allowed()
+    }
+
+    /// Takes what the request costs if it may go ahead at once, and gives the decision if not;
+    /// `None` where the address is not known, and nothing was asked.
+    #[inline]
+    pub(crate) fn pass<B>(&self, request: &Request<B>) -> Option<Result<(), Decision>> {
+        match self.client_ip.of_direct(request.extensions()) {
+            Some(address) => Some(self.limiter.pass_n(address, self.units)),
+            None => self.found(request).map(|address| self.limiter.pass_n(address, self.units)),
+        }
+    }
+
+    /// [`pass`](Self::pass), with the decision on what goes ahead too.
     #[inline]
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Option<Decision> {
         match self.client_ip.of_direct(request.extensions()) {
             Some(address) => Some(self.limiter.check_n(address, self.units)),
-            None => self.check_found(request.extensions(), request.headers()),
+            None => self.found(request).map(|address| self.limiter.check_n(address, self.units)),
         }
     }
 
-    /// [`check`](Self::check), where the address has to be found out.
-    fn check_found(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<Decision> {
-        let address = self.client_ip.of_request(extensions, headers)?;
-        Some(self.limiter.check_n(address, self.units))
+    /// The address, where it has to be found out.
+    fn found<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+        self.client_ip.of_request(request.extensions(), request.headers())
     }
 
     /// What the client is told of a decision.
     #[inline]
     pub(crate) fn told(&self, decision: &Decision) -> Told {
-        if !self.style.tells_allowed() {
-            return Told::Nothing;
-        }
         let clock = self.limiter.store().clock();
         if let Some(numbers) = self.style.numbers(decision, clock) {
             return Told::Numbers(numbers);

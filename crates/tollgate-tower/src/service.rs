@@ -11,7 +11,6 @@ use tower_service::Service;
 
 use crate::body::GateBody;
 use crate::door::Decided;
-use crate::fields::Told;
 use crate::future::GateFuture;
 use crate::head::Head;
 use crate::refuse::{self, Refusal};
@@ -55,15 +54,18 @@ where
     fn call(&mut self, mut request: Request<B>) -> GateFuture<S, B> {
         if let Some(express) = &self.settings.express {
             // Looked at where it lies: a copy of what was just written would wait for it.
-            let decision = &express.check(&request);
-            if let Some(decision) = decision {
+            if express.is_quiet() {
+                match &express.pass(&request) {
+                    Some(Ok(())) => return GateFuture::quiet(self.inner.call(request)),
+                    Some(Err(decision)) => return self.conclude(request, decision),
+                    None => {}
+                }
+            } else if let Some(decision) = &express.check(&request) {
                 if !decision.is_allowed() || !decision.delay().is_zero() {
                     return self.conclude(request, decision);
                 }
-                return match express.told(decision) {
-                    Told::Nothing => GateFuture::quiet(self.inner.call(request)),
-                    told => GateFuture::served(self.inner.call(request), told),
-                };
+                let told = express.told(decision);
+                return GateFuture::served(self.inner.call(request), told);
             }
         }
         let head = Head::of(&request);

@@ -87,6 +87,24 @@ impl Limiter {
         self.with(&key, |memory, entry, now| memory.charge(entry, now, cost))
     }
 
+    /// [`check_n`](Self::check_n) that tells nothing of what goes ahead at once: for edges that
+    /// have nothing to do then but to go ahead.
+    ///
+    /// # Errors
+    /// The decision, where there is more to it: it is denied, or its turn comes later.
+    #[doc(hidden)]
+    #[inline]
+    pub fn pass_n(&self, key: impl Key, cost: u64) -> Result<(), Decision> {
+        let mut decision = Decision::UNDECIDED;
+        let passes = self.with(&key, |memory, entry, now| {
+            memory.charge_or_pass::<true>(&mut decision, entry, now, cost)
+        });
+        if passes || (decision.is_allowed() && decision.delay().is_zero()) {
+            return Ok(());
+        }
+        Err(decision)
+    }
+
     /// What [`check`](Self::check) would say, taking nothing.
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self, key: impl Key) -> Decision {

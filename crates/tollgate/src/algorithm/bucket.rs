@@ -73,6 +73,12 @@ impl Bucket {
         }
     }
 
+    /// Whether admitted units leave one by one.
+    #[inline(always)]
+    pub(crate) fn shapes(&self) -> bool {
+        self.shapes
+    }
+
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }

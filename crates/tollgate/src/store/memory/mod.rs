@@ -161,9 +161,22 @@ impl Memory {
         now: Timestamp,
         cost: u64,
     ) {
+        self.charge_or_pass::<false>(decision, entry, now, cost);
+    }
+
+    /// [`charge_into`](Self::charge_into); where `PASS` is said and the charge goes ahead at once,
+    /// true instead of a decision.
+    #[inline(always)]
+    pub(crate) fn charge_or_pass<const PASS: bool>(
+        &self,
+        decision: &mut Decision,
+        entry: &Entry<'_>,
+        now: Timestamp,
+        cost: u64,
+    ) -> bool {
         if cost == 0 {
             *decision = self.peek(entry, now, 0);
-            return;
+            return false;
         }
         let call = self.call(entry.named, now);
         let place = self.shards.at(self.shard_of(entry.fingerprint));
@@ -171,19 +184,19 @@ impl Memory {
             && let Some(refused) = call.refused(words, cost)
         {
             *decision = refused;
-            return;
+            return false;
         }
         let mut shard = place.lock();
         let Ok(index) = shard.table.find(entry.fingerprint.id) else {
             *decision = self.charge_new(shard, entry, &call, cost);
-            return;
+            return false;
         };
         if shard.waited {
             shard.table.bring_to_front(index);
         }
         let Some(bucket) = shard.bucket(index, entry.named) else {
             *decision = shard.charge(index, &call, cost);
-            return;
+            return false;
         };
         let words = shard.table.words_mut(index);
         let (met, step) = (*words, bucket.step(*words, call.now, cost));
@@ -196,8 +209,12 @@ impl Memory {
         }
         // The decision is written with the lock free again: others may be waiting for it.
         drop(shard);
+        if PASS && step.allowed && !bucket.shapes() {
+            return true;
+        }
         let figures = bucket.figures(&step, met[0], call.now, cost);
         *decision = Decision::new(Figures::Bucket(figures), cost);
+        false
     }
 
     /// Decides for a key that is not in the table, and adds it if allowed.
