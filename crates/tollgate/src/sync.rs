@@ -12,44 +12,32 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// How often a thread looks at a lock before it goes to sleep, and how long it pauses in between:
-/// some microseconds in all. Locks are held for nanoseconds, and for microseconds only while a table
-/// grows. With longer pauses a thread misses its turn more often and the tail grows; with shorter
-/// ones it slows down the thread that holds the lock.
 #[cfg(not(loom))]
-const LOOKS: u32 = 64;
+mod brief;
+
+/// A lock that is held for nanoseconds.
 #[cfg(not(loom))]
-const PAUSES: u32 = 2;
+pub(crate) type BriefMutex<T> = parking_lot::lock_api::Mutex<brief::Brief, T>;
+#[cfg(not(loom))]
+pub(crate) type BriefGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, brief::Brief, T>;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex as BriefMutex, MutexGuard as BriefGuard};
 
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock_or_wait(mutex).0
+    mutex.lock()
 }
 
 /// Locks, and says whether somebody else had it first.
 #[cfg(not(loom))]
 #[inline]
-pub(crate) fn lock_or_wait<T>(mutex: &Mutex<T>) -> (MutexGuard<'_, T>, bool) {
+pub(crate) fn lock_or_wait<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool) {
     match mutex.try_lock() {
         Some(guard) => (guard, false),
-        None => (lock_when_free(mutex), true),
+        None => (mutex.lock(), true),
     }
-}
-
-#[cfg(not(loom))]
-#[cold]
-fn lock_when_free<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for _ in 0..LOOKS {
-        (0..PAUSES).for_each(|_| std::hint::spin_loop());
-        // To look leaves the lock's line where it is; to try would take it from its holder.
-        if !mutex.is_locked()
-            && let Some(guard) = mutex.try_lock()
-        {
-            return guard;
-        }
-    }
-    mutex.lock()
 }
 
 #[cfg(not(loom))]
@@ -68,7 +56,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(loom)]
-pub(crate) fn lock_or_wait<T>(mutex: &Mutex<T>) -> (MutexGuard<'_, T>, bool) {
+pub(crate) fn lock_or_wait<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool) {
     match mutex.try_lock() {
         Ok(guard) => (guard, false),
         Err(_) => (lock(mutex), true),

@@ -7,7 +7,7 @@ use super::registry::Registry;
 use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::table::{Slot, home};
 use crate::prefetch::prefetch;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, lock_or_wait};
+use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait};
 
 /// All shards of a store.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Lines {
 /// A shard on a cache line of its own, so that neighbours' locks do not disturb each other.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line(Mutex<Shard>);
+struct Line(BriefMutex<Shard>);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == 64);
@@ -71,8 +71,8 @@ impl Lines {
 
     /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must.
     #[inline(always)]
-    pub(super) fn guard(&self, shard: usize) -> MutexGuard<'_, Shard> {
-        lock(&self.lines[shard].0)
+    pub(super) fn guard(&self, shard: usize) -> BriefGuard<'_, Shard> {
+        lock_or_wait(&self.lines[shard].0).0
     }
 
     /// Every shard in turn; one is unlocked before the next is locked if the caller drops it.
@@ -138,7 +138,7 @@ impl<'a> Place<'a> {
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
     hint: &'a Hint,
-    shard: MutexGuard<'a, Shard>,
+    shard: BriefGuard<'a, Shard>,
     /// Whether somebody else had it first.
     pub(super) waited: bool,
 }

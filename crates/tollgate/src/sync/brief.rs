@@ -1,0 +1,142 @@
+//! A lock for what takes nanoseconds. To unlock is a plain store, which the processor does beside
+//! what comes next; a lock that has to look for sleepers, as parking_lot's, waits for the line first,
+//! and that is most of what a check of a hot key costs.
+//!
+//! Nobody wakes who waits: after some microseconds of looking, when the holder has lost its core or
+//! lays a table out anew, a thread gives way to others, and then looks again after ever longer naps.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::lock_api::{GuardNoSend, RawMutex};
+
+/// How often a thread looks at a lock before it gives way, and how long it pauses in between: some
+/// microseconds in all. With longer pauses a thread misses its turn more often and the tail grows;
+/// with shorter ones it slows down the thread that holds the lock.
+const LOOKS: u32 = 64;
+const PAUSES: u32 = 2;
+
+/// How often it gives way before it naps, and the longest nap.
+const YIELDS: u32 = 16;
+const LONGEST_NAP: Duration = Duration::from_micros(200);
+
+/// Whether it is locked.
+pub(crate) struct Brief(AtomicBool);
+
+// SAFETY: of all who swap, only the one that finds `false` has the lock, until it stores `false`
+// again. What it did before that store is seen by who finds it: Release here, Acquire there.
+unsafe impl RawMutex for Brief {
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use is a new lock")]
+    const INIT: Brief = Brief(AtomicBool::new(false));
+
+    type GuardMarker = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.wait();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        // Relaxed: who finds it free still has to take it.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Brief {
+    #[cold]
+    fn wait(&self) {
+        for _ in 0..LOOKS {
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            if self.take_if_free() {
+                return;
+            }
+        }
+        for _ in 0..YIELDS {
+            std::thread::yield_now();
+            if self.take_if_free() {
+                return;
+            }
+        }
+        let mut nap = Duration::from_micros(1);
+        while !self.take_if_free() {
+            std::thread::sleep(nap);
+            nap = (nap * 2).min(LONGEST_NAP);
+        }
+    }
+
+    /// To look leaves the lock's line where it is; to try would take it from its holder.
+    fn take_if_free(&self) -> bool {
+        !self.is_locked() && self.try_lock()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::Brief;
+
+    type Mutex<T> = parking_lot::lock_api::Mutex<Brief, T>;
+
+    #[test]
+    fn of_many_threads_one_at_a_time_is_inside() {
+        let (count, inside) = (Mutex::new(0_usize), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let mut count = count.lock();
+                        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                        *count += 1;
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(*count.lock(), 8 * 20_000);
+    }
+
+    #[test]
+    fn who_waits_longer_than_it_looks_still_gets_the_lock() {
+        let lock = Mutex::new(());
+        thread::scope(|scope| {
+            let held = lock.lock();
+            let waits = scope.spawn(|| drop(lock.lock()));
+            // Long enough that the other naps; if it is late, it finds the lock free.
+            thread::sleep(Duration::from_millis(20));
+            assert!(lock.is_locked() && lock.try_lock().is_none());
+            drop(held);
+            waits.join().expect("it gets the lock");
+        });
+        assert!(!lock.is_locked());
+    }
+
+    #[test]
+    fn a_panic_inside_leaves_it_free() {
+        let lock = Mutex::new(());
+        let panicked = thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                let _held = lock.lock();
+                panic!("on purpose");
+            });
+            inside.join().is_err()
+        });
+        assert!(panicked && !lock.is_locked());
+    }
+}
