@@ -15,8 +15,9 @@ use crate::store::memory::{Entry, Memory, MemoryStore, MemoryStoreBuilder, Named
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Acquire;
 
-/// How many keys of a batch are looked for at the same time.
-const BATCH: usize = 16;
+/// How many keys of a batch are looked for at the same time: about as many lines as a core can wait
+/// for.
+const AHEAD: usize = 16;
 
 /// One limit over many keys. Clones share the state, and so do threads.
 ///
@@ -134,18 +135,11 @@ impl Limiter {
     /// collecting them: it allocates nothing.
     pub fn check_each<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
         let memory = self.memory();
-        let now = memory.now();
-        for chunk in charges.chunks(BATCH) {
-            let mut fingerprints = [Fingerprint::default(); BATCH];
-            for ((key, _), fingerprint) in chunk.iter().zip(&mut fingerprints) {
-                *fingerprint = self.0.fingerprints.of(key);
-                memory.fetch(*fingerprint);
-            }
-            for ((key, cost), fingerprint) in chunk.iter().zip(fingerprints) {
-                let entry = Entry { named: &self.0.named, fingerprint, key };
-                each(memory.charge(&entry, now, *cost));
-            }
-        }
+        self.with_each(
+            charges,
+            |(key, cost)| (key, *cost),
+            |entry, now, cost| each(memory.charge(entry, now, cost)),
+        );
     }
 
     fn check_batch<T, K: Key>(
@@ -154,21 +148,44 @@ impl Limiter {
         split: impl Fn(&T) -> (&K, u64),
     ) -> Vec<Decision> {
         let memory = self.memory();
-        let now = memory.now();
         let mut decisions = vec![Decision::UNDECIDED; items.len()];
-        for (chunk, decisions) in items.chunks(BATCH).zip(decisions.chunks_mut(BATCH)) {
-            let mut fingerprints = [Fingerprint::default(); BATCH];
-            for (item, fingerprint) in chunk.iter().zip(&mut fingerprints) {
-                *fingerprint = self.0.fingerprints.of(split(item).0);
-                memory.fetch(*fingerprint);
+        let mut open = decisions.iter_mut();
+        self.with_each(items, split, |entry, now, cost| {
+            if let Some(decision) = open.next() {
+                memory.charge_into(decision, entry, now, cost);
             }
-            for ((item, fingerprint), decision) in chunk.iter().zip(fingerprints).zip(decisions) {
-                let (key, cost) = split(item);
-                let entry = Entry { named: &self.0.named, fingerprint, key };
-                memory.charge_into(decision, &entry, now, cost);
-            }
-        }
+        });
         decisions
+    }
+
+    /// Acts on every key in turn, while the slots of the next ones are on their way.
+    #[inline(always)]
+    fn with_each<T, K: Key>(
+        &self,
+        items: &[T],
+        split: impl Fn(&T) -> (&K, u64),
+        mut act: impl FnMut(&Entry<'_>, Timestamp, u64),
+    ) {
+        let memory = self.memory();
+        let now = memory.now();
+        let ask = |item: &T| {
+            let fingerprint = self.0.fingerprints.of(split(item).0);
+            memory.fetch_early(fingerprint);
+            fingerprint
+        };
+        let mut asked = [Fingerprint::default(); AHEAD];
+        for (item, fingerprint) in items.iter().zip(&mut asked) {
+            *fingerprint = ask(item);
+        }
+        for (index, item) in items.iter().enumerate() {
+            let place = index % AHEAD;
+            let fingerprint = asked[place];
+            if let Some(item) = items.get(index + AHEAD) {
+                asked[place] = ask(item);
+            }
+            let (key, cost) = split(item);
+            act(&Entry { named: &self.0.named, fingerprint, key }, now, cost);
+        }
     }
 
     /// Takes as many units as there are for `key`, `most` at most, and says how many.

@@ -86,6 +86,14 @@ impl Lines {
         self.lines.as_ptr().wrapping_add(shard).addr()
     }
 
+    /// [`fetch`](Self::fetch), and the lock too, for a batch. A single check comes to the lock so
+    /// soon that to ask for it would mostly slow down another thread that has it.
+    #[inline]
+    pub(super) fn fetch_early(&self, shard: usize, id: u64) {
+        prefetch(self.address(shard));
+        self.fetch(shard, id);
+    }
+
     /// Brings the slot of `id` near before the shard is locked: the wait for memory then passes
     /// beside other work.
     #[inline]
@@ -93,7 +101,6 @@ impl Lines {
         let hint = &self.hints[shard];
         let slot = home(id, hint.homes.load(Ordering::Relaxed)) * size_of::<Slot>();
         let address = hint.table.load(Ordering::Relaxed).wrapping_add(slot);
-        prefetch(self.address(shard));
         prefetch(address);
         prefetch(address.wrapping_add(CACHE_LINE));
     }
