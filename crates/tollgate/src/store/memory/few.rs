@@ -24,6 +24,7 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
     let order = lock_order(joints);
     let now = memory.now();
     let mut shards = [const { None }; N];
+    let mut waited = [false; N];
     // Which of them a charge uses: its own, or that of a charge before it.
     let mut uses = [0; N];
     for at in 0..N {
@@ -34,7 +35,8 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
             }
             uses[at] = uses[at - 1];
         } else {
-            shards[at] = Some(memory.shards.guard(joint.shard));
+            let (shard, had_to_wait) = memory.shards.guard(joint.shard);
+            (shards[at], waited[at]) = (Some(shard), had_to_wait);
             uses[at] = at;
         }
     }
@@ -44,8 +46,11 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
     let (mut allowed, mut was_empty) = (true, false);
     for (at, number) in order.into_iter().enumerate() {
         let Joint { entry, cost, .. } = joints[number];
-        let shard = shards[uses[at]].as_ref()?;
+        let shard = shards[uses[at]].as_mut()?;
         let index = shard.table.find(entry.fingerprint.id).ok()?;
+        if waited[at] {
+            shard.table.bring_to_front(index);
+        }
         let bucket = shard.bucket(index, entry.named).filter(|_| *cost > 0)?;
         words[number] = shard.table.words(index);
         let step = bucket.step(words[number], now.as_nanos(), *cost);

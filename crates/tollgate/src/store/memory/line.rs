@@ -69,10 +69,11 @@ impl Lines {
         self.at(shard).lock()
     }
 
-    /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must.
+    /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must;
+    /// and whether somebody else had it first.
     #[inline(always)]
-    pub(super) fn guard(&self, shard: usize) -> BriefGuard<'_, Shard> {
-        lock_or_wait(&self.lines[shard].0).0
+    pub(super) fn guard(&self, shard: usize) -> (BriefGuard<'_, Shard>, bool) {
+        lock_or_wait(&self.lines[shard].0)
     }
 
     /// Every shard in turn; one is unlocked before the next is locked if the caller drops it.
