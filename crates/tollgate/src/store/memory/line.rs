@@ -1,10 +1,13 @@
 //! The shards' locks, and what can be known of a shard without its lock.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::page::PAGE_SLOTS;
 use super::registry::Registry;
 use super::shard::{Call, NewKey, Reclaim, Shard};
+use super::slots::{MOST_PAGES, Slots};
 use super::table::{Slot, home};
 use crate::prefetch::prefetch;
 use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait};
@@ -29,14 +32,19 @@ const _: () = assert!(size_of::<Line>() == 64);
 /// What can be known of a shard without its lock.
 #[derive(Debug, Default)]
 struct Hint {
-    /// Where its table begins and how many homes it has, as of some moment: only to fetch ahead,
-    /// for which a stale answer is as harmless as a wrong one.
+    /// Where its table begins, or [`PAGED`], and how many homes it has, as of some moment: only to
+    /// fetch ahead, for which a stale answer is as harmless as a wrong one.
     table: AtomicUsize,
+    /// Where the pages of a table in pages are.
+    pages: OnceLock<Box<[AtomicUsize; MOST_PAGES]>>,
     homes: AtomicU32,
     /// How often it was disturbed. Written before the lock is free again, so that who comes after
     /// a change, in whatever way, sees it.
     disturbed: AtomicU64,
 }
+
+/// What stands for the address of a table in pages.
+const PAGED: usize = 1;
 
 /// Bytes that arrive together.
 const CACHE_LINE: usize = 64;
@@ -56,7 +64,9 @@ impl Lines {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let tables: usize = self.lock_each().map(|shard| shard.table.heap_bytes()).sum();
-        size_of_val(&*self.lines) + size_of_val(&*self.hints) + tables
+        let pages = self.hints.iter().filter_map(|hint| hint.pages.get());
+        let pages: usize = pages.map(|pages| size_of_val(&**pages)).sum();
+        size_of_val(&*self.lines) + size_of_val(&*self.hints) + pages + tables
     }
 
     #[inline]
@@ -100,8 +110,7 @@ impl Lines {
     #[inline]
     pub(super) fn fetch(&self, shard: usize, id: u64) {
         let hint = &self.hints[shard];
-        let slot = home(id, hint.homes.load(Ordering::Relaxed)) * size_of::<Slot>();
-        let address = hint.table.load(Ordering::Relaxed).wrapping_add(slot);
+        let address = hint.address(home(id, hint.homes.load(Ordering::Relaxed)));
         prefetch(address);
         prefetch(address.wrapping_add(CACHE_LINE));
     }
@@ -114,6 +123,33 @@ pub(super) struct Place<'a> {
 }
 
 impl Hint {
+    /// Where the slot `index` is.
+    #[inline]
+    fn address(&self, index: usize) -> usize {
+        let (mut start, mut index) = (self.table.load(Ordering::Relaxed), index);
+        if start == PAGED {
+            let page = self.pages.get().and_then(|pages| pages.get(index / PAGE_SLOTS));
+            start = page.map_or(0, |page| page.load(Ordering::Relaxed));
+            index %= PAGE_SLOTS;
+        }
+        start.wrapping_add(index * size_of::<Slot>())
+    }
+
+    fn update(&self, slots: &Slots, homes: u32) {
+        let table = match slots {
+            Slots::Plain(slots) => slots.as_ptr().addr(),
+            Slots::Paged(pages) => {
+                let known = self.pages.get_or_init(Box::default);
+                for (address, page) in known.iter().zip(pages.iter().flatten()) {
+                    address.store(page.as_ptr().addr(), Ordering::Relaxed);
+                }
+                PAGED
+            }
+        };
+        self.table.store(table, Ordering::Relaxed);
+        self.homes.store(homes, Ordering::Relaxed);
+    }
+
     /// Counts that the shard was disturbed, while it is locked.
     fn disturb(&self) {
         // Relaxed: nobody else writes while the lock is held, and who locks next sees it.
@@ -167,9 +203,8 @@ impl Locked<'_> {
     }
 
     fn update_hint(&self) {
-        let (table, homes) = self.shard.table.extent();
-        self.hint.table.store(table, Ordering::Relaxed);
-        self.hint.homes.store(homes, Ordering::Relaxed);
+        let (slots, homes) = self.shard.table.extent();
+        self.hint.update(slots, homes);
     }
 }
 

@@ -11,6 +11,8 @@
 //! a check does not need stays out of its way.
 
 use super::aside::Aside;
+use super::page::PAGE_SLOTS;
+use super::slots::{Form, MOST_PAGES, Slots};
 use crate::algorithm::Packed;
 
 /// What a check reads of a key.
@@ -43,13 +45,13 @@ pub(super) struct Row {
     pub(super) place: u32,
 }
 
-const FREE: Slot = Slot { tagged: 0, words: [0; 2] };
+pub(super) const FREE: Slot = Slot { tagged: 0, words: [0; 2] };
 
 /// The last byte of a tagged id.
 const TAG: u64 = 0xff;
 
 impl Slot {
-    fn new(row: &Row) -> Slot {
+    pub(super) fn new(row: &Row) -> Slot {
         let tag = u8::try_from(row.limit).unwrap_or(0);
         Slot { tagged: row.id | u64::from(tag), words: row.words }
     }
@@ -59,7 +61,7 @@ impl Slot {
         self.tagged & !TAG
     }
 
-    fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.tagged == 0
     }
 }
@@ -67,9 +69,12 @@ impl Slot {
 /// Free slots past the last home, for the run that ends there.
 const TAIL: usize = 8;
 
+/// The same of a table in pages: a longer run would need a whole page more.
+const PAGED_TAIL: usize = 32;
+
 #[derive(Debug)]
 pub(super) struct Table {
-    slots: Box<[Slot]>,
+    slots: Slots,
     /// How many slots are homes; the rest are the tail.
     homes: u32,
     len: u32,
@@ -89,7 +94,7 @@ const NOWHERE: u32 = u32::MAX;
 
 impl Default for Table {
     fn default() -> Table {
-        let (slots, aside) = (Box::default(), None);
+        let (slots, aside) = (Slots::default(), None);
         let front = [0; 2];
         Table { slots, homes: 0, len: 0, aside, front, front_at: NOWHERE, disturbed: false }
     }
@@ -102,7 +107,7 @@ impl Table {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let aside = self.aside.as_ref().map_or(0, |aside| aside.heap_bytes());
-        self.slots.len() * size_of::<Slot>() + aside
+        self.slots.heap_bytes() + aside
     }
 
     /// Where the slot of `id` is, or where it would be inserted.
@@ -185,24 +190,27 @@ impl Table {
         }
     }
 
-    /// Where it begins and how many homes it has: enough to fetch a slot ahead of its lookup.
-    pub(super) fn extent(&self) -> (usize, u32) {
-        (self.slots.as_ptr().addr(), self.homes)
+    /// Where its slots are and how many of them are homes: enough to fetch one ahead of its lookup.
+    pub(super) fn extent(&self) -> (&Slots, u32) {
+        (&self.slots, self.homes)
     }
 
     /// Whether one more slot would make runs long; then the table is to be laid out anew.
     pub(super) fn is_full(&self) -> bool {
-        (self.len() + 1) * 10 > self.homes as usize * 7
+        self.len() >= rows_for(self.homes as usize, self.slots.form())
     }
 
     /// Puts a row where `find` said it belongs; false if the run there reaches the end.
     pub(super) fn insert(&mut self, at: usize, row: Row) -> bool {
-        let Some(free) = self.slots.iter().skip(at).position(Slot::is_free) else {
+        let Some(free) = (at..self.slots.len()).position(|index| self.slots[index].is_free())
+        else {
             return false;
         };
         self.prepare_columns(&row);
         self.settle();
-        self.slots.copy_within(at..at + free, at + 1);
+        for index in (at..at + free).rev() {
+            self.slots[index + 1] = self.slots[index];
+        }
         self.slots[at] = Slot::new(&row);
         for (column, value) in self.columns().zip([row.limit, row.place]) {
             if !column.is_empty() {
@@ -229,15 +237,16 @@ impl Table {
     pub(super) fn remove(&mut self, index: usize) -> Row {
         self.settle();
         let removed = self.row(index);
-        let after = &self.slots[index + 1..];
-        let displaced = after
-            .iter()
-            .zip(index + 1..)
-            .position(|(slot, place)| slot.is_free() || home(slot.id(), self.homes) >= place)
-            .unwrap_or(after.len());
-        let moved = index + 1..index + 1 + displaced;
-        self.slots.copy_within(moved.clone(), index);
-        self.slots[index + displaced] = FREE;
+        let mut last = index;
+        while let Some(slot) = self.slots.get(last + 1)
+            && !slot.is_free()
+            && home(slot.id(), self.homes) <= last
+        {
+            self.slots[last] = *slot;
+            last += 1;
+        }
+        self.slots[last] = FREE;
+        let moved = index + 1..last + 1;
         for column in self.columns() {
             if !column.is_empty() {
                 column.copy_within(moved.clone(), index);
@@ -249,7 +258,7 @@ impl Table {
 
     /// Where the rows are, in order.
     pub(super) fn taken(&self) -> impl Iterator<Item = usize> {
-        self.slots.iter().zip(0..).filter(|(slot, _)| !slot.is_free()).map(|(_, index)| index)
+        (0..self.slots.len()).filter(|index| !self.slots[*index].is_free())
     }
 
     /// Where up to `most` rows are, from where `id` belongs onwards, around the end.
@@ -265,22 +274,36 @@ impl Table {
     pub(super) fn laid_out(self, rows: &[Row], shrink: Shrink) -> Table {
         let room = rows.len() + (rows.len() / 16).max(3);
         let least = if shrink == Shrink::Slowly { self.homes as usize / 4 * 3 } else { 0 };
-        let homes = (room * 10).div_ceil(7).max(least);
-        let (mut aside, disturbed) = (self.aside, self.disturbed);
+        let form = Form::of(homes_for(room, Form::Plain).max(least) + TAIL);
+        self.laid_out_as(form, rows, homes_for(room, form).max(least))
+    }
+
+    /// The table laid out anew in this form, with so many homes or some more.
+    fn laid_out_as(self, form: Form, rows: &[Row], homes: usize) -> Table {
+        let homes = match form {
+            Form::Plain => homes,
+            Form::Paged => (homes + PAGED_TAIL).next_multiple_of(PAGE_SLOTS) - PAGED_TAIL,
+        };
         let homes_u32 = u32::try_from(homes).unwrap_or(u32::MAX);
-        let mut slots = Vec::with_capacity(homes + TAIL);
-        for row in rows {
-            slots.resize(slots.len().max(home(row.id, homes_u32)), FREE);
-            slots.push(Slot::new(row));
+        let mut end = 0;
+        let place = |row: &Row| {
+            end = home(row.id, homes_u32).max(end) + 1;
+            end - 1
+        };
+        let taken: Vec<usize> = rows.iter().map(place).collect();
+        let slots = (homes + TAIL).max(end + TAIL);
+        let fits = slots <= MOST_PAGES * PAGE_SLOTS;
+        let mut slots = self.slots.cleared(slots, if fits { form } else { Form::Plain });
+        for (index, row) in taken.iter().zip(rows) {
+            slots[*index] = Slot::new(row);
         }
-        slots.resize((slots.len() + TAIL).max(homes + TAIL), FREE);
+        let (mut aside, disturbed) = (self.aside, self.disturbed);
         if let Some(aside) = &mut aside {
             aside.clear_columns();
         }
-        let slots = slots.into_boxed_slice();
-        let mut table = Table { slots, homes: homes_u32, aside, disturbed, ..Table::default() };
+        let homes = homes_u32;
+        let mut table = Table { slots, homes, aside, disturbed, ..Table::default() };
         rows.iter().for_each(|row| table.prepare_columns(row));
-        let taken: Vec<usize> = table.taken().collect();
         for (index, row) in taken.into_iter().zip(rows) {
             for (column, value) in table.columns().zip([row.limit, row.place]) {
                 if let Some(cell) = column.get_mut(index) {
@@ -312,6 +335,23 @@ impl Table {
     fn columns(&mut self) -> impl Iterator<Item = &mut Vec<u32>> {
         let aside = self.aside.as_mut();
         aside.into_iter().flat_map(|aside| [&mut aside.limits, &mut aside.places])
+    }
+}
+
+/// How many rows fit so many homes before runs get long. Pages are filled a little more: a table
+/// grows by a whole page, and would otherwise take more memory than in one piece.
+fn rows_for(homes: usize, form: Form) -> usize {
+    match form {
+        Form::Plain => homes * 7 / 10,
+        Form::Paged => homes * 3 / 4,
+    }
+}
+
+/// How many homes so many rows need.
+fn homes_for(rows: usize, form: Form) -> usize {
+    match form {
+        Form::Plain => (rows * 10).div_ceil(7),
+        Form::Paged => (rows * 4).div_ceil(3),
     }
 }
 

@@ -27,7 +27,7 @@ enum Step {
     Replace(u64, u32),
     /// Write words, in front.
     Front(u64, u64),
-    LayOut,
+    LayOut(Form),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -36,7 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => id().prop_map(Step::Remove),
         1 => (id(), limit()).prop_map(|(id, limit)| Step::Replace(id, limit)),
         2 => (id(), 0..9_u64).prop_map(|(id, word)| Step::Front(id, word)),
-        1 => Just(Step::LayOut),
+        1 => Just(Step::LayOut(Form::Plain)),
+        1 => Just(Step::LayOut(Form::Paged)),
     ]
 }
 
@@ -44,21 +45,22 @@ fn rows(table: &Table) -> Vec<Row> {
     table.taken().map(|index| table.row(index)).collect()
 }
 
-fn lay_out(table: &mut Table) {
+fn lay_out(table: &mut Table, form: Form) {
     let rows = rows(table);
-    *table = std::mem::take(table).laid_out(&rows, Shrink::Slowly);
+    let homes = homes_for(rows.len() + 3, form);
+    *table = std::mem::take(table).laid_out_as(form, &rows, homes);
 }
 
 fn insert(table: &mut Table, row: Row) {
     if table.is_full() {
-        lay_out(table);
+        lay_out(table, table.slots.form());
     }
     loop {
         let at = table.find(row.id).expect_err("the id is new");
         if table.insert(at, row) {
             return;
         }
-        lay_out(table);
+        lay_out(table, table.slots.form());
     }
 }
 
@@ -95,7 +97,7 @@ proptest! {
                         row.2 = word;
                     }
                 }
-                Step::LayOut => lay_out(&mut table),
+                Step::LayOut(form) => lay_out(&mut table, form),
             }
             prop_assert_eq!(table.len(), model.len());
         }
@@ -107,4 +109,45 @@ proptest! {
             prop_assert!(table.find(row.id).is_ok());
         }
     }
+}
+
+/// A table of `keys` that are spread evenly, but for as many more at the very end.
+fn table(form: Form, keys: u64, at_the_end: u64) -> Table {
+    let mut table = Table::default();
+    lay_out(&mut table, form);
+    let spread = (0..keys).map(|key| (key + 1) * (u64::MAX / (keys + 2)));
+    let crowded = (0..at_the_end).map(|key| u64::MAX - (key << 8));
+    for id in spread.chain(crowded).map(|id| id & !TAG) {
+        insert(&mut table, Row { id, words: [id, 1], limit: 1, place: 0 });
+    }
+    table
+}
+
+#[test]
+fn a_table_in_pages_holds_the_rows_of_one_in_one_piece() {
+    for (keys, at_the_end) in [(0, 0), (1, 0), (380, 0), (5000, 0), (3000, 900)] {
+        let [plain, paged] = [Form::Plain, Form::Paged].map(|form| table(form, keys, at_the_end));
+        assert_eq!((plain.slots.form(), paged.slots.form()), (Form::Plain, Form::Paged));
+        let ids = |table: &Table| rows(table).iter().map(|row| row.id).collect::<Vec<_>>();
+        assert_eq!(ids(&plain), ids(&paged));
+        assert!(rows(&paged).iter().all(|row| paged.find(row.id).is_ok()));
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_one_page_to_the_next() {
+    let mut table = Table::default().laid_out_as(Form::Paged, &[], 600);
+    let last_of_page = (511_u128 << 64).div_ceil(u128::from(table.homes));
+    let last_of_page = u64::try_from(last_of_page).expect("homes are below 2^64");
+    let ids: Vec<u64> = (1..40).map(|key| (last_of_page & !TAG) + (key << 8)).collect();
+    for &id in ids.iter().rev() {
+        insert(&mut table, Row { id, words: [id, 1], limit: 1, place: 0 });
+    }
+    let found: Vec<_> = ids.iter().map(|id| table.find(*id)).collect();
+    assert_eq!(found, (511..550).map(Ok).collect::<Vec<_>>());
+    for id in ids {
+        let at = table.find(id).expect("it was inserted");
+        assert_eq!(table.remove(at).id, id);
+    }
+    assert_eq!(table.len(), 0);
 }

@@ -1,0 +1,154 @@
+//! Where a table's slots are: in one piece, or, while this process has many large tables, in pages
+//! of memory that is quicker to reach.
+
+use std::ops::{Index, IndexMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::page::{PAGE_SLOTS, Page};
+use super::table::{FREE, Slot};
+
+/// The most pages of a table: twice what a shard's share of a full store needs. Larger tables,
+/// should there ever be one, are in one piece.
+pub(super) const MOST_PAGES: usize = 16;
+
+#[derive(Debug)]
+pub(super) enum Slots {
+    Plain(Box<[Slot]>),
+    /// As many pages as there are slots for, then none.
+    Paged(Box<Pages>),
+}
+
+pub(super) type Pages = [Option<Page>; MOST_PAGES];
+
+/// How a table is to be laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Plain,
+    Paged,
+}
+
+/// A table of so many slots is large: 48 KiB, four pages.
+const LARGE: usize = (48 << 10) / size_of::<Slot>();
+
+/// With so many slots in large tables, 12 MiB, a block for pages that is not full yet adds little
+/// to what there is; with fewer, caches reach most of them without its help.
+const CROWD: usize = (12 << 20) / size_of::<Slot>();
+
+/// The slots of all large tables of this process.
+static IN_LARGE: AtomicUsize = AtomicUsize::new(0);
+
+impl Form {
+    /// What suits a table of `slots`. Only Linux is asked for huge pages, and loom's models are too
+    /// small for them.
+    pub(super) fn of(slots: usize) -> Form {
+        let can_be = cfg!(all(target_os = "linux", not(loom)));
+        let fits = (LARGE..=MOST_PAGES * PAGE_SLOTS).contains(&slots);
+        // Relaxed: a guess is enough.
+        if can_be && fits && IN_LARGE.load(Ordering::Relaxed) >= CROWD {
+            Form::Paged
+        } else {
+            Form::Plain
+        }
+    }
+}
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots::Plain(Box::default())
+    }
+}
+
+impl Slots {
+    /// Free slots, as many or, in pages, some more. What was in these is gone, and their pages are
+    /// used again.
+    pub(super) fn cleared(mut self, slots: usize, form: Form) -> Slots {
+        let mut pages = Box::default();
+        self.count(usize::wrapping_sub);
+        match &mut self {
+            Slots::Paged(old) => std::mem::swap(old, &mut pages),
+            // Given back first: the new ones may be where these were.
+            Slots::Plain(old) => drop(std::mem::take(old)),
+        }
+        let cleared = match form {
+            Form::Plain => Slots::Plain(vec![FREE; slots].into_boxed_slice()),
+            Form::Paged => {
+                let (used, rest) = pages.split_at_mut(slots.div_ceil(PAGE_SLOTS).min(MOST_PAGES));
+                used.iter_mut().flatten().for_each(|page| page.fill(FREE));
+                used.iter_mut().for_each(|page| _ = page.get_or_insert_with(Page::new));
+                rest.fill_with(|| None);
+                Slots::Paged(pages)
+            }
+        };
+        cleared.count(usize::wrapping_add);
+        cleared
+    }
+
+    pub(super) fn form(&self) -> Form {
+        match self {
+            Slots::Plain(_) => Form::Plain,
+            Slots::Paged(_) => Form::Paged,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Slots::Plain(slots) => slots.len(),
+            Slots::Paged(pages) => pages.iter().flatten().count() * PAGE_SLOTS,
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let pages = if self.form() == Form::Paged { size_of::<Pages>() } else { 0 };
+        self.len() * size_of::<Slot>() + pages
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&Slot> {
+        match self {
+            Slots::Plain(slots) => slots.get(index),
+            Slots::Paged(pages) => pages.get(index / PAGE_SLOTS)?.as_ref()?.get(index % PAGE_SLOTS),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Slot> {
+        match self {
+            Slots::Plain(slots) => slots.get_mut(index),
+            Slots::Paged(pages) => {
+                pages.get_mut(index / PAGE_SLOTS)?.as_mut()?.get_mut(index % PAGE_SLOTS)
+            }
+        }
+    }
+
+    /// Adds its slots to those in large tables, or takes them off.
+    fn count(&self, change: fn(usize, usize) -> usize) {
+        let slots = self.len();
+        if slots >= LARGE {
+            // Relaxed: the number alone is wanted.
+            let changed = |all| Some(change(all, slots));
+            _ = IN_LARGE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.count(usize::wrapping_sub);
+    }
+}
+
+impl Index<usize> for Slots {
+    type Output = Slot;
+
+    #[inline]
+    fn index(&self, index: usize) -> &Slot {
+        self.get(index).expect("the slot is in the table")
+    }
+}
+
+impl IndexMut<usize> for Slots {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut Slot {
+        self.get_mut(index).expect("the slot is in the table")
+    }
+}
