@@ -91,6 +91,16 @@ fn move_slot(cluster: &RedisCluster, slot: u16, from: usize, to: usize) -> usize
     moved
 }
 
+/// However slow the machine is, there is then something to move.
+fn until_it_has_keys(cluster: &RedisCluster, slot: u16, owner: usize) {
+    let start = std::time::Instant::now();
+    let count = format!("CLUSTER COUNTKEYSINSLOT {slot}");
+    while cluster.ask(owner, &count).parse::<usize>().unwrap() <= 60 {
+        assert!(start.elapsed() < Duration::from_secs(60), "requests are served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn requests_go_on_exactly_while_a_slot_moves_to_a_new_node_and_back() {
     let mut cluster = RedisCluster::start(3);
@@ -121,7 +131,7 @@ fn requests_go_on_exactly_while_a_slot_moves_to_a_new_node_and_back() {
         };
         tasks.spawn_on(work, runtime().handle());
     }
-    std::thread::sleep(Duration::from_millis(200));
+    until_it_has_keys(&cluster, slot, owner);
     let moved = move_slot(&cluster, slot, owner, new) + move_slot(&cluster, slot, new, owner);
     std::thread::sleep(Duration::from_millis(100));
     stop.store(true, Ordering::Relaxed);
