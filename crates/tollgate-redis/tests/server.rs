@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use common::{PATIENCE, connect, unique, wait};
 use redis::{Client, Commands, Connection};
-use tollgate::Limit;
-use tollgate_redis::{RedisStore, StoreError};
-use tollgate_testkit::{RedisServer, one_limit_of_each};
+use tollgate::{Block, Limit, Policy, Request, Rule};
+use tollgate_redis::{RedisGate, RedisStore, StoreError};
+use tollgate_testkit::{RedisServer, command, one_limit_of_each};
 
 fn raw(server: &RedisServer) -> Connection {
     Client::open(server.url()).unwrap().get_connection().unwrap()
@@ -298,4 +298,49 @@ fn limits_that_cannot_be_kept_exact_are_refused() {
         let reason = std::error::Error::source(&error).expect("a limit's own reason").to_string();
         assert!(reason.contains("must be"), "{reason}");
     }
+}
+
+/// The commands that docs/redis.md says a user needs.
+fn needed() -> Vec<&'static str> {
+    let docs = include_str!("../../../docs/redis.md");
+    let (_, rest) = docs.split_once("The user needs ").unwrap();
+    let (said, _) = rest.split_once(" on keys `tg:*`").unwrap();
+    said.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn a_user_needs_what_the_docs_say() {
+    let server = RedisServer::start();
+    let commands: String = needed().iter().map(|name| format!(" +{name}")).collect();
+    command(server.port(), &format!("ACL SETUSER ana on >secret -@all resetkeys ~tg:*{commands}"));
+    let url = format!("redis://ana:secret@127.0.0.1:{}", server.port());
+    wait(async {
+        let store = connect(&url).await;
+        let name = unique("needs");
+        // Each limit finds what the one before it has left, and scales it.
+        for limit in one_limit_of_each() {
+            let limiter = store.limiter(&name, limit.clone()).unwrap();
+            let other = store.limiter(&unique("other"), limit).unwrap();
+            let charges = [limiter.charge("ana"), other.charge("ana")];
+            assert!(store.check_all(&charges).await.unwrap().is_allowed());
+            let _ = limiter.peek("ana").await.unwrap();
+            if let Some(held) = limiter.reserve("ana", 1).await.unwrap().held() {
+                held.settle(2).await.unwrap();
+            }
+            limiter.refund("ana", 2).await.unwrap();
+            assert!(other.reset("ana").await.unwrap());
+        }
+        let limiter = store.limiter(&name, Limit::per_hour(10)).unwrap();
+        assert_eq!(limiter.reset_all(|_| {}).await.unwrap().reset, 1);
+        let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
+        let policy = Policy::new().rule(rule.block(Block::of(Duration::from_secs(60))));
+        let gate = RedisGate::on(store, policy).unwrap();
+        let request = Request::new().with("user", "ana");
+        for is_allowed in [true, false] {
+            assert_eq!(gate.try_check(&request).await.unwrap().is_allowed(), is_allowed);
+        }
+        assert!(gate.unblock("login", &["ana"]).await.unwrap());
+        gate.block("login", &["ben"], Duration::from_secs(60)).await.unwrap();
+        assert_eq!(gate.blocked().await.unwrap().len(), 1);
+    });
 }
