@@ -200,7 +200,7 @@ fn nothing_ends_a_storm_sooner_than_honouring_retry_after() {
 #[test]
 fn a_queue_tells_how_long_everybody_waits() {
     let run = one("10/s leaky_bucket queue burst 20", &["bursts 21 every 1min for 1min"]);
-    assert_eq!((run.admitted, run.refused), (21, 0));
+    assert_eq!((run.admitted, run.refused, run.delayed), (21, 0, 20));
     assert_eq!(run.waits.longest_nanos, 2_000_000_000);
     assert_eq!(run.waits.median_nanos, 1_000_000_000);
     assert_eq!(run.busiest.units, 10, "never more than 10 in a second, counted as they leave");

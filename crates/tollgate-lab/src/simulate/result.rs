@@ -77,6 +77,8 @@ pub struct Run {
     pub refused: u64,
     /// How many requests were never admitted: they gave up, or the time was over.
     pub unserved: u64,
+    /// How many requests were admitted to wait for their turn: in a leaky queue.
+    pub delayed: u64,
     /// How many tries were decided without the store.
     pub degraded: u64,
     /// How many tries no rule applied to.

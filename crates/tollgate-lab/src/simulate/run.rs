@@ -110,6 +110,7 @@ impl Scene<'_> {
             admitted: tally.admitted,
             refused: tally.refused,
             unserved: tally.offered - tally.admitted,
+            delayed: tally.delayed,
             degraded: tally.degraded,
             unlimited: tally.unlimited,
             busiest_client,

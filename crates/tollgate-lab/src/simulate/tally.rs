@@ -21,6 +21,7 @@ pub(super) struct Tally {
     pub(super) tries: u64,
     pub(super) admitted: u64,
     pub(super) refused: u64,
+    pub(super) delayed: u64,
     pub(super) degraded: u64,
     pub(super) unlimited: u64,
     pub(super) slots: Vec<Slot>,
@@ -60,6 +61,7 @@ impl Tally {
             tries: 0,
             admitted: 0,
             refused: 0,
+            delayed: 0,
             degraded: 0,
             unlimited: 0,
             slots: vec![Slot::default(); slots],
@@ -92,6 +94,7 @@ impl Tally {
         self.admitted += 1;
         client.admitted += 1;
         slot.admitted += 1;
+        self.delayed += u64::from(!answer.ruling.delay().is_zero());
         slot.degraded += u64::from(answer.ruling.is_degraded());
         let ahead = asked.at.saturating_add(nanos(answer.wait()));
         if let Some(slot) = self.slot_at(ahead) {

@@ -116,7 +116,7 @@ impl Simulated {
                 chart = self.with_outage(chart.with(without.tone(Tone::Note)));
             }
             chart = chart.with(self.bars("refused", run, |slot| slot.refused).tone(Tone::Bad));
-            if waits_its_turn(run) {
+            if run.delayed > 0 {
                 let ahead = self.line("goes ahead", run, |slot| Some(slot.went_ahead));
                 chart = chart.with(ahead.tone(Tone::Nth(5)));
             }
@@ -301,12 +301,6 @@ impl Simulated {
     fn begin(&self, slot: usize) -> f64 {
         slot as f64 * self.slot_nanos as f64 / NANOS
     }
-}
-
-/// Whether so many go ahead later than they were admitted that it can be seen.
-fn waits_its_turn(run: &Run) -> bool {
-    let moved: u64 = run.slots.iter().map(|slot| slot.went_ahead.abs_diff(slot.admitted)).sum();
-    moved > run.admitted / 10
 }
 
 fn seconds(nanos: u64) -> String {
