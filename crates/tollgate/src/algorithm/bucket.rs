@@ -162,8 +162,15 @@ impl Bucket {
     }
 
     pub(super) fn fresh_at(&self, state: Words) -> u64 {
-        let nanos = owed_then(state).div_ceil(u128::from(self.parts_per_nano));
-        state[0].saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
+        let nanos = match u64::try_from(owed_then(state)) {
+            // Most fit, and a wide division takes as long as ten others.
+            Ok(owed) => owed.div_ceil(self.parts_per_nano),
+            Err(_) => {
+                let nanos = owed_then(state).div_ceil(u128::from(self.parts_per_nano));
+                u64::try_from(nanos).unwrap_or(u64::MAX)
+            }
+        };
+        state[0].saturating_add(nanos)
     }
 
     /// What is owed at `now`, in parts.

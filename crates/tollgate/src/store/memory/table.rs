@@ -66,6 +66,10 @@ impl Slot {
     }
 }
 
+/// Rows of a table that may have more room than it needs: of a shard of a large store that is far
+/// from full.
+const SMALL: usize = 1024;
+
 /// Free slots past the last home, for the run that ends there.
 const TAIL: usize = 8;
 
@@ -270,10 +274,17 @@ impl Table {
             .take(most)
     }
 
-    /// The table laid out anew with these rows, which are in order, and room for a sixteenth more.
+    /// The table laid out anew with these rows, which are in order, and room for a sixteenth more,
+    /// or a quarter where it is small. Where keys come and go there is room for up to half: else it
+    /// would be laid out whenever a sixteenth of them have gone.
     pub(super) fn laid_out(self, rows: &[Row], shrink: Shrink) -> Table {
-        let room = rows.len() + (rows.len() / 16).max(3);
-        let least = if shrink == Shrink::Slowly { self.homes as usize / 4 * 3 } else { 0 };
+        let (least, gone) = match shrink {
+            Shrink::Slowly => (self.homes as usize / 4 * 3, self.len().saturating_sub(rows.len())),
+            Shrink::Fully => (0, 0),
+        };
+        let part = if rows.len() < SMALL && shrink == Shrink::Slowly { 4 } else { 16 };
+        let more = (rows.len() / part).max(gone.saturating_mul(8).min(rows.len() / 2));
+        let room = rows.len() + more.max(3);
         let form = Form::of(homes_for(room, Form::Plain).max(least) + TAIL);
         self.laid_out_as(form, rows, homes_for(room, form).max(least))
     }
@@ -301,21 +312,20 @@ impl Table {
         if let Some(aside) = &mut aside {
             aside.clear_columns();
         }
+        let len = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let homes = homes_u32;
-        let mut table = Table { slots, homes, aside, disturbed, ..Table::default() };
+        let mut table = Table { slots, homes, len, aside, disturbed, ..Table::default() };
         rows.iter().for_each(|row| table.prepare_columns(row));
-        for (index, row) in taken.into_iter().zip(rows) {
-            for (column, value) in table.columns().zip([row.limit, row.place]) {
-                if let Some(cell) = column.get_mut(index) {
-                    *cell = value;
-                }
+        for (column, value) in table.columns().zip([|row: &Row| row.limit, |row: &Row| row.place]) {
+            if !column.is_empty() {
+                taken.iter().zip(rows).for_each(|(index, row)| column[*index] = value(row));
             }
-            table.len += 1;
         }
         table
     }
 
     /// Makes the columns that a row needs aside.
+    #[inline]
     fn prepare_columns(&mut self, row: &Row) {
         let needs_limits = row.limit > u32::from(u8::MAX);
         if !needs_limits && row.place == 0 {

@@ -151,3 +151,32 @@ fn a_run_goes_on_from_one_page_to_the_next() {
     }
     assert_eq!(table.len(), 0);
 }
+
+/// How many rows are laid out anew while so many keys are added, each of which is worthless once
+/// `lasts` others came after it.
+fn moved(keys: u64, lasts: u64) -> usize {
+    let (mut table, mut moved) = (Table::default(), 0);
+    for number in 1..=keys {
+        if table.is_full() {
+            let live = rows(&table).into_iter().filter(|row| row.words[0] + lasts > number);
+            let live: Vec<_> = live.collect();
+            moved += live.len();
+            table = table.laid_out(&live, Shrink::Slowly);
+        }
+        let id = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & !TAG;
+        insert(&mut table, Row { id, words: [number, 0], limit: 1, place: 0 });
+    }
+    moved
+}
+
+#[test]
+fn where_keys_come_and_go_few_others_are_moved_for_each() {
+    let moved = moved(100_000, 2000);
+    assert!(moved < 300_000, "{moved} rows for 100000 keys");
+}
+
+#[test]
+fn a_small_table_grows_without_moving_many() {
+    let moved = moved(1000, u64::MAX / 2);
+    assert!(moved < 6000, "{moved} rows for 1000 keys");
+}
