@@ -27,15 +27,16 @@ pub(super) const MAX_ATTRIBUTES: usize = 64;
 /// The longest name that a client gives its connection.
 pub(super) const MAX_CLIENT_NAME: usize = 256;
 
-/// What a connection reads at once, and keeps while it is idle: a pipeline of 64 commands fits.
-pub(super) const READ_BUFFER: usize = 8 << 10;
+/// What a connection reads at once: a pipeline of 200 commands fits, and is decided in less time
+/// than another connection would notice. Nobody keeps it while it waits.
+pub(super) const READ_BUFFER: usize = 16 << 10;
 
 /// What a connection writes at once. Nothing more is decided before it is written, so that a
 /// client that does not read cannot make the server keep its answers.
 pub(super) const WRITE_BUFFER: usize = 64 << 10;
 
-/// What is kept of an empty buffer that has grown.
-pub(super) const KEPT_BUFFER: usize = 16 << 10;
+/// The largest buffer that a thread keeps to answer into: one that was full, and has grown for it.
+pub(super) const KEPT_BUFFER: usize = 2 * WRITE_BUFFER;
 
 /// How many bytes of a client's word an error repeats.
 pub(super) const SHOWN_VALUE: usize = 64;

@@ -1,15 +1,17 @@
 //! One connection: reads what there is, answers it as a whole, writes once.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::time::{Duration, Instant as StdInstant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::buffers::{Input, give_back_output, take_output};
 use super::{Resp, RespBounds};
 use crate::metrics::{Transport, add};
-use crate::resp::bounds::{KEPT_BUFFER, MAX_COMMAND, READ_BUFFER};
+use crate::resp::bounds::MAX_COMMAND;
 
 /// Why a connection ended before its client said so.
 #[derive(Debug)]
@@ -41,20 +43,22 @@ where
     let bounds = &resp.0.bounds;
     let mut session = resp.session();
     let mut input = Input::default();
-    let mut output = Vec::new();
     let mut patience = Patience::new(bounds.first_byte);
     tokio::pin!(stop);
     loop {
         let read = tokio::select! {
             biased;
-            read = stream.read(input.space()) => read.map_err(|_| Ended::Broken)?,
+            read = poll_fn(|context| input.poll_fill(stream, context)) => {
+                read.map_err(|_| Ended::Broken)?
+            }
             () = patience.end() => return Err(Ended::TimedOut),
             () = &mut stop => return Ok(()),
         };
         if read == 0 {
             return Ok(());
         }
-        input.filled(read);
+        let is_full = input.is_full();
+        let mut output = take_output();
         let mut answered = false;
         loop {
             let began = StdInstant::now();
@@ -76,7 +80,11 @@ where
         }
         patience.renew(&input, answered, bounds);
         input.tidy();
-        output.shrink_to(KEPT_BUFFER);
+        give_back_output(output);
+        if is_full {
+            // There may be more, and others of this thread wait: they are next.
+            yield_now().await;
+        }
     }
 }
 
@@ -147,48 +155,6 @@ impl Patience {
         self.due = Instant::now() + if partial { bounds.rest_of_command } else { bounds.idle };
         if self.due < self.timer.deadline() {
             self.timer.as_mut().reset(self.due);
-        }
-    }
-}
-
-/// Bytes that were read and not answered yet.
-#[derive(Default)]
-struct Input {
-    room: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn bytes(&self) -> &[u8] {
-        &self.room[self.start..self.end]
-    }
-
-    /// Where to read to; never empty, since no command takes more than the bound.
-    fn space(&mut self) -> &mut [u8] {
-        if self.start > 0 && (self.start == self.end || self.end == self.room.len()) {
-            self.room.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        if self.end == self.room.len() {
-            let grown = (self.room.len() * 2).clamp(READ_BUFFER, MAX_COMMAND + READ_BUFFER);
-            self.room.resize(grown, 0);
-        }
-        &mut self.room[self.end..]
-    }
-
-    fn filled(&mut self, bytes: usize) {
-        self.end += bytes;
-    }
-
-    fn used(&mut self, bytes: usize) {
-        self.start += bytes;
-    }
-
-    /// Gives back what a long command made it grow to.
-    fn tidy(&mut self) {
-        if self.start == self.end && self.room.len() > KEPT_BUFFER {
-            *self = Input::default();
         }
     }
 }

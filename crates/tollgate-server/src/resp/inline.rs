@@ -3,8 +3,11 @@
 use super::parse::{Arguments, Parsed, ProtocolError};
 use crate::resp::bounds::{MAX_ARGUMENTS, MAX_INLINE};
 
-/// Reads the line at the front of `bytes`.
-pub(super) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ProtocolError> {
+/// Reads the line at the front of `bytes` into `words`.
+pub(super) fn parse<'a>(
+    bytes: &'a [u8],
+    words: &mut Arguments<'a>,
+) -> Result<Parsed, ProtocolError> {
     let shown = &bytes[..bytes.len().min(MAX_INLINE)];
     let Some(end) = shown.iter().position(|byte| *byte == b'\n') else {
         return match shown.len() < MAX_INLINE {
@@ -13,22 +16,21 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ProtocolError> {
         };
     };
     let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
-    let words = words(line)?;
+    split(line, words)?;
     // A browser that is led to this port must not have its request's body run as commands.
     match words.first() {
         Some(first) if first.eq_ignore_ascii_case(b"host:") || *first == b"POST" => {
             Err(ProtocolError::Http)
         }
-        _ => Ok(Parsed::Command(words, end + 1)),
+        _ => Ok(Parsed::Command(end + 1)),
     }
 }
 
-fn words(mut line: &[u8]) -> Result<Arguments<'_>, ProtocolError> {
-    let mut words = Arguments::new();
+fn split<'a>(mut line: &'a [u8], words: &mut Arguments<'a>) -> Result<(), ProtocolError> {
     loop {
         line = line.trim_ascii_start();
         let (word, rest) = match line.first() {
-            None => return Ok(words),
+            None => return Ok(()),
             Some(quote @ (b'"' | b'\'')) => quoted(&line[1..], *quote)?,
             Some(_) => {
                 let end = line.iter().position(u8::is_ascii_whitespace);

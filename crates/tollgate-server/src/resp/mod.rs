@@ -2,10 +2,11 @@
 //!
 //! Bytes become commands in `parse.rs` and `inline.rs`, replies become bytes in `write.rs`. A
 //! `RespSession` answers the commands of one connection and does no I/O of its own; `connection.rs`
-//! reads and writes for it, and `serve.rs` accepts connections. What a store elsewhere must answer
-//! is put off, and waited for in `remote.rs`.
+//! reads and writes for it in room that `buffers.rs` lends, and `serve.rs` accepts connections. What
+//! a store elsewhere must answer is put off, and waited for in `remote.rs`.
 
 mod bounds;
+mod buffers;
 mod connection;
 mod counts;
 mod greet;

@@ -16,12 +16,14 @@ const INLINE: usize = 16;
 /// The words of a command; the first is its name. None for an empty line.
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; INLINE]>;
 
+/// As many digits fit 64 bits whatever they are.
+const SURELY_FITS: usize = 18;
+
 /// What the front of a buffer holds.
-#[derive(Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for every command")]
-pub(super) enum Parsed<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
     /// A command, and how many bytes it took.
-    Command(Arguments<'a>, usize),
+    Command(usize),
     /// Part of a command that takes at least this many bytes.
     Incomplete(usize),
 }
@@ -41,26 +43,37 @@ pub(super) enum ProtocolError {
     Http,
 }
 
-/// Reads the command at the front of `bytes`.
-pub(super) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ProtocolError> {
+/// Reads the command at the front of `bytes` into `arguments`, which are its words if it is whole.
+/// They are the caller's, so that a pipeline is read without moving them.
+#[inline]
+pub(super) fn parse<'a>(
+    bytes: &'a [u8],
+    arguments: &mut Arguments<'a>,
+) -> Result<Parsed, ProtocolError> {
+    arguments.clear();
     match bytes.first() {
         None => Ok(Parsed::Incomplete(1)),
-        Some(b'*') => array(bytes),
-        Some(_) => inline::parse(bytes),
+        Some(b'*') => array(bytes, arguments),
+        Some(_) => inline::parse(bytes, arguments),
     }
 }
 
-fn array(bytes: &[u8]) -> Result<Parsed<'_>, ProtocolError> {
-    let (count, mut at) = match line(bytes, 1)? {
-        Line::Incomplete => return Ok(Parsed::Incomplete(bytes.len() + 1)),
-        Line::Whole(text, end) => (number(text).ok_or(ProtocolError::ArrayLength)?, end),
+fn array<'a>(bytes: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Parsed, ProtocolError> {
+    let (count, mut at) = match short(bytes, 1) {
+        Some(short) => short,
+        None => match line(bytes, 1)? {
+            Line::Incomplete => return Ok(Parsed::Incomplete(bytes.len() + 1)),
+            Line::Whole(text, end) => {
+                // An array of nothing, also the null array, is a command of no words: nobody is
+                // answered.
+                let count = number(text).ok_or(ProtocolError::ArrayLength)?.max(0);
+                (usize::try_from(count).map_err(|_| ProtocolError::ArrayLength)?, end)
+            }
+        },
     };
-    // An array of nothing, also the null array, is a command of no words: nobody is answered.
-    let count = usize::try_from(count.max(0)).map_err(|_| ProtocolError::ArrayLength)?;
     if count > MAX_ARGUMENTS {
         return Err(ProtocolError::ArrayLength);
     }
-    let mut arguments = Arguments::new();
     for _ in 0..count {
         match argument(bytes, at)? {
             Ok((argument, end)) => {
@@ -74,13 +87,25 @@ fn array(bytes: &[u8]) -> Result<Parsed<'_>, ProtocolError> {
     if at > MAX_COMMAND {
         return Err(ProtocolError::TooLong);
     }
-    Ok(Parsed::Command(arguments, at))
+    Ok(Parsed::Command(at))
 }
 
 /// An argument and where it ends; or how many bytes there must be to say.
 type Argument<'a> = Result<(&'a [u8], usize), usize>;
 
+#[inline(always)]
 fn argument(bytes: &[u8], at: usize) -> Result<Argument<'_>, ProtocolError> {
+    if bytes.get(at) == Some(&b'$')
+        && let Some((length, start)) = short(bytes, at + 1)
+    {
+        return bulk(bytes, start, length);
+    }
+    any_argument(bytes, at)
+}
+
+/// An argument that is no short bulk string, or not whole, or wrong.
+#[inline(never)]
+fn any_argument(bytes: &[u8], at: usize) -> Result<Argument<'_>, ProtocolError> {
     match bytes.get(at) {
         None => return Ok(Err(at + 1)),
         Some(b'$' | b':') => {}
@@ -95,6 +120,12 @@ fn argument(bytes: &[u8], at: usize) -> Result<Argument<'_>, ProtocolError> {
     }
     let length = number(text).and_then(|length| usize::try_from(length).ok());
     let length = length.filter(|length| *length <= MAX_BULK).ok_or(ProtocolError::BulkLength)?;
+    bulk(bytes, start, length)
+}
+
+/// The bulk string of so many bytes that begins at `start`.
+#[inline(always)]
+fn bulk(bytes: &[u8], start: usize, length: usize) -> Result<Argument<'_>, ProtocolError> {
     let end = start + length;
     match bytes.get(end..end + 2) {
         Some(b"\r\n") => Ok(Ok((&bytes[start..end], end + 2))),
@@ -102,6 +133,17 @@ fn argument(bytes: &[u8], at: usize) -> Result<Argument<'_>, ProtocolError> {
         // Also where its first byte is there and wrong: what is said must not depend on the pieces
         // in which it comes, and nobody looks again before both are there.
         None => Ok(Err(end + 2)),
+    }
+}
+
+/// A length of one or two digits and where its line ends, which is what nearly every line is.
+#[inline(always)]
+fn short(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| usize::from(byte - b'0'));
+    match *bytes.get(at..at + 4)? {
+        [one, b'\r', b'\n', _] => Some((digit(one)?, at + 3)),
+        [ten, one, b'\r', b'\n'] => Some((digit(ten)? * 10 + digit(one)?, at + 4)),
+        _ => None,
     }
 }
 
@@ -134,6 +176,11 @@ pub(super) fn number(text: &[u8]) -> Option<i64> {
     };
     if digits.is_empty() || digits.len() > MAX_NUMBER {
         return None;
+    }
+    if !negative && digits.len() <= SURELY_FITS {
+        return digits.iter().try_fold(0, |value, digit| {
+            digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0'))
+        });
     }
     let mut value = 0_i64;
     for digit in digits {

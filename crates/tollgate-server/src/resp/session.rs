@@ -64,11 +64,11 @@ impl RespSession {
     /// [`ask_store`](Self::ask_store).
     pub fn answer(&mut self, input: &[u8], out: &mut Vec<u8>) -> usize {
         let mut used = 0;
-        let mut batch = Batch::default();
+        let (mut batch, mut arguments) = (Batch::default(), Arguments::new());
         let mut writer = Writer { out, protocol: self.protocol };
         while !self.over && writer.out.len() < WRITE_BUFFER && input.len() - used >= self.needed {
-            match parse(&input[used..]) {
-                Ok(Parsed::Command(arguments, length)) => {
+            match parse(&input[used..], &mut arguments) {
+                Ok(Parsed::Command(length)) => {
                     let put = self.put_off(&arguments);
                     if put == Put::Later {
                         break;

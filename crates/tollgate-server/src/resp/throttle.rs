@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tollgate::{Decision, Limit, Limiter, Status};
 
 use super::parse::number;
-use super::write::{Writer, seconds, shown};
+use super::write::{Writer, seconds, shown, units};
 use crate::client_limits::Kind;
 use crate::metrics::ClientCounts;
 use crate::resp::bounds::MAX_KEY;
@@ -176,22 +176,22 @@ struct Figures {
 
 impl Figures {
     fn write(&self, numbers: Numbers, writer: &mut Writer<'_>) {
-        writer.array(5);
-        match numbers.kind {
-            Kind::Cell => {
-                writer.integer(i64::from(!self.allowed));
-                writer.units(numbers.max_burst.saturating_add(1));
-                writer.units(self.remaining);
-                writer.integer(if self.allowed { -1 } else { self.retry_after });
-                writer.integer(self.reset_after);
-            }
-            _ => {
-                writer.integer(i64::from(self.allowed));
-                writer.units(numbers.max_burst);
-                writer.units(self.remaining);
-                writer.integer(self.reset_after);
-                writer.integer(self.retry_after);
-            }
-        }
+        let remaining = units(self.remaining);
+        writer.five(match numbers.kind {
+            Kind::Cell => [
+                i64::from(!self.allowed),
+                units(numbers.max_burst.saturating_add(1)),
+                remaining,
+                if self.allowed { -1 } else { self.retry_after },
+                self.reset_after,
+            ],
+            _ => [
+                i64::from(self.allowed),
+                units(numbers.max_burst),
+                remaining,
+                self.reset_after,
+                self.retry_after,
+            ],
+        });
     }
 }

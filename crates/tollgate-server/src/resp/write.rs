@@ -31,13 +31,24 @@ impl Writer<'_> {
     }
 
     pub(super) fn integer(&mut self, value: i64) {
-        self.out.push(b':');
-        self.digits(value < 0, value.unsigned_abs());
+        let mut text = [0; LONGEST];
+        let at = before(&mut text, LONGEST, (b':', value < 0, value.unsigned_abs()));
+        self.out.extend_from_slice(&text[at..]);
     }
 
-    /// A number of units, at most what an integer of the protocol can say.
+    /// An array of five integers, added to the output in one piece.
+    pub(super) fn five(&mut self, values: [i64; 5]) {
+        let mut text = [0; LONGEST * 6];
+        let mut at = text.len();
+        for value in values.iter().rev() {
+            at = before(&mut text, at, (b':', *value < 0, value.unsigned_abs()));
+        }
+        at = before(&mut text, at, (b'*', false, 5));
+        self.out.extend_from_slice(&text[at..]);
+    }
+
     pub(super) fn units(&mut self, value: u64) {
-        self.integer(i64::try_from(value).unwrap_or(i64::MAX));
+        self.integer(units(value));
     }
 
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
@@ -67,8 +78,9 @@ impl Writer<'_> {
     }
 
     fn head(&mut self, kind: u8, length: usize) {
-        self.out.push(kind);
-        self.digits(false, length as u64);
+        let mut text = [0; LONGEST];
+        let at = before(&mut text, LONGEST, (kind, false, length as u64));
+        self.out.extend_from_slice(&text[at..]);
     }
 
     fn line(&mut self, kind: u8, text: &str) {
@@ -76,26 +88,37 @@ impl Writer<'_> {
         self.out.extend_from_slice(text.as_bytes());
         self.out.extend_from_slice(b"\r\n");
     }
+}
 
-    fn digits(&mut self, negative: bool, mut value: u64) {
-        // 20 digits, a sign and a line's end.
-        let mut text = [0; 23];
-        let mut at = text.len() - 2;
-        text[at..].copy_from_slice(b"\r\n");
-        loop {
-            at -= 1;
-            text[at] = b'0' + (value % 10).to_le_bytes()[0];
-            value /= 10;
-            if value == 0 {
-                break;
-            }
+/// The longest line of a number: its kind, a sign, 20 digits and the line's end.
+const LONGEST: usize = 24;
+
+/// Writes the line of a number so that it ends before `end`, and says where it begins: digits come
+/// from the last to the first.
+#[inline(always)]
+fn before(text: &mut [u8], end: usize, (kind, negative, mut value): (u8, bool, u64)) -> usize {
+    let mut at = end - 2;
+    text[at..end].copy_from_slice(b"\r\n");
+    loop {
+        at -= 1;
+        text[at] = b'0' + (value % 10).to_le_bytes()[0];
+        value /= 10;
+        if value == 0 {
+            break;
         }
-        if negative {
-            at -= 1;
-            text[at] = b'-';
-        }
-        self.out.extend_from_slice(&text[at..]);
     }
+    if negative {
+        at -= 1;
+        text[at] = b'-';
+    }
+    at -= 1;
+    text[at] = kind;
+    at
+}
+
+/// A number of units, at most what an integer of the protocol can say.
+pub(super) fn units(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// A wait in seconds, rounded up: who waits that long has waited long enough.
@@ -138,6 +161,11 @@ mod tests {
             assert_eq!(written(protocol, |w| w.bulk(b"")), "$0\r\n\r\n");
             assert_eq!(written(protocol, |w| w.bulk(b"a\r\nb")), "$4\r\na\r\nb\r\n");
             assert_eq!(written(protocol, |w| w.array(12)), "*12\r\n");
+            assert_eq!(
+                written(protocol, |w| w.five([0, -1, 10, i64::MIN, i64::MAX])),
+                "*5\r\n:0\r\n:-1\r\n:10\r\n:-9223372036854775808\r\n:9223372036854775807\r\n"
+            );
+            assert_eq!(written(protocol, |w| w.five([i64::MIN; 5])).len(), 4 + 5 * 23);
         }
     }
 

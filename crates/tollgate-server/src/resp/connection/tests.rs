@@ -109,20 +109,3 @@ async fn a_stop_comes_after_the_answers_to_what_was_read() {
     client.read_to_end(&mut answers).await.unwrap();
     assert_eq!(answers, b"+PONG\r\n+PONG\r\n");
 }
-
-#[test]
-fn a_buffer_has_room_for_every_command_and_gives_it_back() {
-    let mut input = Input::default();
-    for _ in 0..MAX_COMMAND {
-        assert!(!input.space().is_empty());
-        input.filled(1);
-    }
-    assert!(input.room.len() <= MAX_COMMAND + READ_BUFFER);
-    input.used(MAX_COMMAND - 3);
-    input.tidy();
-    assert_eq!(input.bytes().len(), 3, "what is not answered yet stays");
-    assert!(!input.space().is_empty());
-    input.used(3);
-    input.tidy();
-    assert_eq!(input.room.capacity(), 0);
-}

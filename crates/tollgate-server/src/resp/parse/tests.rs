@@ -2,9 +2,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// What is read alone.
+fn parse(bytes: &[u8]) -> Result<Parsed, ProtocolError> {
+    super::parse(bytes, &mut Arguments::new())
+}
+
 fn command(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
-    match parse(bytes) {
-        Ok(Parsed::Command(arguments, length)) => (arguments.to_vec(), length),
+    let mut arguments = Arguments::new();
+    match super::parse(bytes, &mut arguments) {
+        Ok(Parsed::Command(length)) => (arguments.to_vec(), length),
         other => panic!("{:?}: {other:?}", bytes.escape_ascii().to_string()),
     }
 }
@@ -82,10 +88,10 @@ fn numbers_are_whole_and_of_64_bits() {
 
 /// All commands at the front of `bytes`, and how it ends.
 fn all(mut bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>, usize) {
-    let mut commands = Vec::new();
+    let (mut commands, mut arguments) = (Vec::new(), Arguments::new());
     loop {
-        match parse(bytes) {
-            Ok(Parsed::Command(arguments, length)) => {
+        match super::parse(bytes, &mut arguments) {
+            Ok(Parsed::Command(length)) => {
                 commands.push(arguments.iter().map(|word| word.to_vec()).collect());
                 bytes = &bytes[length..];
             }
@@ -129,7 +135,8 @@ proptest! {
 
     #[test]
     fn what_is_asked_for_is_needed(bytes in stream()) {
-        if let Ok(Parsed::Command(arguments, length)) = parse(&bytes) {
+        let mut arguments = Arguments::new();
+        if let Ok(Parsed::Command(length)) = super::parse(&bytes, &mut arguments) {
             for short in 0..length {
                 match parse(&bytes[..short]) {
                     Ok(Parsed::Incomplete(needed)) => prop_assert!(needed <= length),

@@ -1,0 +1,55 @@
+//! What connections take up that nobody uses. In a file of its own: other tests would share its memory.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use support::Running;
+
+/// Both ends of all three are within 1024 open files; `bench` measures a thousand with an optimised build.
+const CONNECTIONS: usize = 150;
+
+/// A thousand may take 20 MB, and with checks and without optimisation half as much again.
+const MOST_EACH: usize = 30_000;
+
+const HTTP: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n";
+const GRPC: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const RESP: &[u8] = b"PING\r\n";
+
+/// A connection that was answered once.
+fn used(address: SocketAddr, ask: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(ask).unwrap();
+    assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+    stream
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn connections_that_are_idle_take_up_little() {
+    let server = Running::new();
+    // So that no transport uses again what another has given back.
+    let mut kept = Vec::new();
+    let all = [
+        ("http", server.address, HTTP),
+        ("grpc", server.grpc.unwrap(), GRPC),
+        ("resp", server.resp.unwrap(), RESP),
+    ];
+    for (name, address, ask) in all {
+        kept.push(used(address, ask));
+        kept.reserve(CONNECTIONS);
+        let before = resident();
+        kept.extend((0..CONNECTIONS).map(|_| used(address, ask)));
+        let each = resident().saturating_sub(before) / CONNECTIONS;
+        assert!(each <= MOST_EACH, "{name}: {each} bytes each");
+    }
+}
