@@ -75,7 +75,7 @@ pub(crate) fn print(who: Who, keys: usize) {
 }
 
 /// How much of the process is in memory, where the system says so.
-fn resident() -> Option<i64> {
+pub(crate) fn resident() -> Option<i64> {
     const PAGE: i64 = 4096;
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: i64 = text.split_whitespace().nth(1)?.parse().ok()?;

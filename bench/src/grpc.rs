@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use prost::Message as _;
 use tokio::task::JoinSet;
 use tollgate::{Gate, Limit, Policy, Rule};
 use tonic::codegen::http::uri::PathAndQuery;
@@ -113,16 +114,47 @@ async fn connect(address: SocketAddr) -> Vec<Channel> {
     channels
 }
 
-/// Asks for a user, who is another each time.
-async fn call(channel: &Channel, number: u64) {
-    let user = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % KEYS;
+/// Asks whether a user may.
+fn request(user: u64) -> RateLimitRequest {
     let entry = Entry { key: "user".to_owned(), value: user.to_string() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..RateLimitDescriptor::default() };
-    let request = RateLimitRequest {
-        domain: "edge".to_owned(),
-        descriptors: vec![descriptor],
-        hits_addend: 1,
+    RateLimitRequest { domain: "edge".to_owned(), descriptors: vec![descriptor], hits_addend: 1 }
+}
+
+/// A connection's first bytes and a call, for who wants no client around them: the preface, an empty
+/// frame of settings, headers that are put in no table, and a message.
+pub(crate) fn raw_call() -> Vec<u8> {
+    let mut headers = b"\x83\x86\x01\x01t\x04".to_vec();
+    let text = |headers: &mut Vec<u8>, text: &str| {
+        headers.push(u8::try_from(text.len()).expect("no text is long"));
+        headers.extend_from_slice(text.as_bytes());
     };
+    text(&mut headers, PATH);
+    headers.extend_from_slice(b"\x0f\x10");
+    text(&mut headers, "application/grpc");
+    headers.push(0);
+    text(&mut headers, "te");
+    text(&mut headers, "trailers");
+    let message = request(1).encode_to_vec();
+    let mut data = vec![0];
+    data.extend_from_slice(&u32::try_from(message.len()).expect("it is short").to_be_bytes());
+    data.extend_from_slice(&message);
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // Kinds 4, 1 and 0; the headers are whole, and the message is the last of its stream.
+    for (kind, flags, stream, payload) in
+        [(4, 0, 0, &[][..]), (1, 4, 1, &headers[..]), (0, 1, 1, &data[..])]
+    {
+        let length = u32::try_from(payload.len()).expect("it is short").to_be_bytes();
+        bytes.extend_from_slice(&length[1..]);
+        bytes.extend_from_slice(&[kind, flags, 0, 0, 0, stream]);
+        bytes.extend_from_slice(payload);
+    }
+    bytes
+}
+
+/// Asks for a user, who is another each time.
+async fn call(channel: &Channel, number: u64) {
+    let request = request(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % KEYS);
     let mut client = tonic::client::Grpc::new(channel.clone());
     client.ready().await.expect("a connection");
     let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();

@@ -1,4 +1,5 @@
-//! HTTP: `POST /v1/check` beside a bare axum handler that answers 200, asked by the same client.
+//! HTTP: `POST /v1/check` beside a bare axum handler that answers 200 and throttlecrab-server, asked
+//! by the same client.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,31 +12,61 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tollgate::{Gate, Limit, Policy, Rule};
 
-use crate::measure::quantile;
+use crate::crab::Crab;
+use crate::measure::{order, quantile};
 use crate::serving::serve;
 
 const CONNECTIONS: u64 = 50;
 const GOAL: f64 = 0.6;
 
+/// Who is asked, at which path, and with which body for the connection of a number.
+struct Asked {
+    address: SocketAddr,
+    path: &'static str,
+    body: fn(u64) -> String,
+}
+
 pub(crate) fn run(rounds: usize) {
     let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_minute(1_000_000));
     let gate = Gate::new(Policy::new().rule(rule)).expect("the policy is right");
     let served = serve(|server| server, gate);
-    let bare = bare();
     let Some(ours) = served.http else { return };
-    let (mut theirs, mut of_ours, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        let (bare, check) = (ask(bare), ask(ours));
-        ratios.push(check / bare);
-        theirs.push(bare);
-        of_ours.push(check);
+    let crab = Crab::start();
+    let check = |address| Asked { address, path: "/v1/check", body: attributes };
+    let mut all = vec![check(bare()), check(ours)];
+    let limit = |crab: &Crab| Asked { address: crab.http, path: "/throttle", body: numbers };
+    all.extend(crab.as_ref().map(limit));
+    let mut rates = vec![Vec::new(); all.len()];
+    for round in 0..rounds {
+        for at in order(all.len(), round) {
+            rates[at].push(ask(&all[at]));
+        }
     }
-    let median = |values: Vec<f64>| quantile(&values, 0.5);
-    let ratio = median(ratios);
     println!("requests/s over {CONNECTIONS} connections, medians of {rounds} rounds");
-    println!("bare axum handler {:.0}, POST /v1/check {:.0}", median(theirs), median(of_ours));
-    let reached = if ratio >= GOAL { "reached" } else { "MISSED" };
-    println!("ratio {ratio:.2}, goal {GOAL}: {reached}");
+    for (name, rates) in
+        ["bare axum handler", "POST /v1/check", "throttlecrab-server POST /throttle"]
+            .iter()
+            .zip(&rates)
+    {
+        println!("  {:>8.0}  {name}", quantile(rates, 0.5));
+    }
+    let names = [("a bare axum handler", GOAL), ("throttlecrab-server", 1.0)];
+    for ((name, goal), theirs) in names.iter().zip(rates.iter().step_by(2)) {
+        let ratios: Vec<_> = rates[1].iter().zip(theirs).map(|(ours, of)| ours / of).collect();
+        let ratio = quantile(&ratios, 0.5);
+        let reached = if ratio >= *goal { "reached" } else { "MISSED" };
+        println!("  beside {name} {ratio:.2}, goal {goal}: {reached}");
+    }
+}
+
+fn attributes(number: u64) -> String {
+    format!("{{\"attributes\": {{\"user\": \"{number}\"}}}}")
+}
+
+fn numbers(number: u64) -> String {
+    format!(
+        "{{\"key\": \"{number}\", \"max_burst\": 1000000, \"count_per_period\": 1000000, \"period\": 60}}"
+    )
 }
 
 /// A handler that answers 200 to whatever is posted.
@@ -51,7 +82,7 @@ fn bare() -> SocketAddr {
 }
 
 /// Requests per second over a slice, by one thread.
-fn ask(address: SocketAddr) -> f64 {
+fn ask(asked: &Asked) -> f64 {
     let runtime =
         Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
     let began = Instant::now();
@@ -59,20 +90,20 @@ fn ask(address: SocketAddr) -> f64 {
     let answered: u64 = runtime.block_on(async {
         let mut clients = JoinSet::new();
         for number in 0..CONNECTIONS {
-            clients.spawn(client(address, number, until));
+            let Asked { address, path, body } = *asked;
+            clients.spawn(client(address, (path, body(number)), until));
         }
         clients.join_all().await.into_iter().sum()
     });
     answered as f64 / began.elapsed().as_secs_f64()
 }
 
-async fn client(address: SocketAddr, number: u64, until: Instant) -> u64 {
+async fn client(address: SocketAddr, (path, body): (&str, String), until: Instant) -> u64 {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let _ = stream.set_nodelay(true);
-    let body = format!("{{\"attributes\": {{\"user\": \"{number}\"}}}}");
     let length = body.len();
     let request = format!(
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     let mut answered = 0;
     let mut buffer = vec![0; 4096];
@@ -84,6 +115,7 @@ async fn client(address: SocketAddr, number: u64, until: Instant) -> u64 {
             assert!(more > 0, "the server closed");
             read += more;
         }
+        assert!(buffer.starts_with(b"HTTP/1.1 200"), "{}", buffer[..read].escape_ascii());
         answered += 1;
     }
     answered

@@ -2,10 +2,12 @@
 
 mod bytes;
 mod counting;
+mod crab;
 mod gate;
 mod goals;
 mod grpc;
 mod http;
+mod idle;
 mod measure;
 mod middleware;
 mod parts;
@@ -67,10 +69,19 @@ enum Part {
     Redis,
     /// Only gRPC: the rate limit service beside a bare tonic handler.
     Grpc,
-    /// Only the server's Redis protocol: beside INCR of a redis-server.
-    Resp,
-    /// Only the server's HTTP: beside a bare axum handler.
+    /// Only the server's Redis protocol: beside INCR of a redis-server and a throttlecrab-server.
+    Resp {
+        /// How many threads answer.
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+    },
+    /// Only the server's HTTP: beside a bare axum handler and a throttlecrab-server.
     Http,
+    /// Only what idle connections take up.
+    Idle,
+    /// Prints what idle connections take up in this process.
+    #[command(hide = true)]
+    IdleOf { transport: idle::Transport },
     /// Only the layer for tower services: beside the same by hand and beside tower_governor.
     Middleware,
     /// Runs one row of `middleware` so often, for an instruction count.
@@ -89,7 +100,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
         Some(Part::Grpc) => grpc::run(if arguments.quick { 6 } else { 20 }),
-        Some(Part::Resp) => resp::run(if arguments.quick { 3 } else { 7 }),
+        Some(Part::Resp { threads }) => resp::run(if arguments.quick { 3 } else { 9 }, threads),
+        Some(Part::Idle) => idle::run(),
+        Some(Part::IdleOf { transport }) => idle::one(transport),
         Some(Part::Http) => http::run(if arguments.quick { 5 } else { 15 }),
         Some(Part::Middleware) => middleware::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::MiddlewareOf { row, requests }) => middleware::one(row, requests),
