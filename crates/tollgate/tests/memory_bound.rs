@@ -108,7 +108,7 @@ fn every_forced_eviction_is_counted() {
         let _ = limiter.check(("new", key));
     }
     assert_eq!(limiter.store().evictions(), 50);
-    assert_eq!(limiter.store().turned_away(), 0);
+    assert_eq!((limiter.store().turned_away(), limiter.store().reclaimed()), (0, 0));
 }
 
 #[test]
@@ -145,6 +145,7 @@ fn worthless_state_makes_room_without_an_eviction() {
         assert!((0..64).all(|key| limiter.check(("new", key)).is_allowed()));
         let store = limiter.store();
         assert_eq!((store.evictions(), store.turned_away()), (0, 0), "{choice:?}");
+        assert_eq!(store.reclaimed(), 128 - store.len() as u64, "what is gone is counted");
         assert!((0..64).all(|key| limiter.status(("new", key)).used() == 1), "{choice:?}");
     }
 }
@@ -157,6 +158,7 @@ fn reclaiming_drops_exactly_what_is_as_good_as_new() {
     clock.advance(Duration::from_secs(359));
     limiter.store().reclaim();
     assert_eq!((limiter.store().len(), limiter.len()), (10, 10));
+    assert_eq!(limiter.store().reclaimed(), 54);
 }
 
 #[test]

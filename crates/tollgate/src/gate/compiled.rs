@@ -21,6 +21,8 @@ pub(super) struct Compiled {
     pub(super) index: Index,
     pub(super) rules: Vec<CompiledRule>,
     pub(super) tier_from: Option<Attribute>,
+    /// Every tier that changes something, sorted.
+    pub(super) tiers: Box<[Box<str>]>,
     /// The rules' numbers by their names.
     numbers: HashMap<Arc<str>, u32>,
 }
@@ -72,7 +74,10 @@ impl Compiled {
         let numbers = rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number));
         let numbers = numbers.collect();
         let tier_from = attributes.number(&policy.tier_from);
-        Ok(Compiled { attributes, index, rules, tier_from, numbers, policy })
+        let of_rules = rules.iter().flat_map(|rule| rule.tiers.iter().map(|(tier, _)| tier));
+        let tiers: BTreeSet<Box<str>> = of_rules.cloned().collect();
+        let tiers = tiers.into_iter().collect();
+        Ok(Compiled { attributes, index, rules, tier_from, tiers, numbers, policy })
     }
 
     /// What an entry of the index is.

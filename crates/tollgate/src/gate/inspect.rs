@@ -42,6 +42,33 @@ impl Ruling {
         let of_list = matches.iter().filter_map(|(name, _)| Some((&**name, request.get(name)?)));
         of_rule.chain(of_list)
     }
+
+    /// The tier of `request`, which must be the one that was ruled on, if the policy says anything
+    /// of that tier. Whatever an attribute holds, it is one of the policy's.
+    ///
+    /// ```
+    /// use tollgate::{Gate, Limit, Policy, Request, Rule};
+    ///
+    /// let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_minute(10));
+    /// let gate = Gate::new(Policy::new().rule(rule.tier("pro", Limit::per_minute(100))))?;
+    /// for (tier, known) in [("pro", Some("pro")), ("made up", None)] {
+    ///     let request = Request::new().with("user", "ana").with("tier", tier);
+    ///     assert_eq!(gate.check(&request).tier(&request), known);
+    /// }
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn tier(&self, request: &Request<'_>) -> Option<&str> {
+        let (in_force, compiled) = (self.in_force(), &self.in_force().compiled);
+        if compiled.tiers.is_empty() {
+            return None;
+        }
+        let own = in_force.overrides.find(request, &in_force.store.0);
+        let of_client = own.and_then(|own| own.source.tier.as_deref());
+        let of_request = || request.get(&compiled.policy.tier_from);
+        let tier = of_client.or_else(of_request).or(compiled.policy.default_tier.as_deref())?;
+        let place = compiled.tiers.binary_search_by(|known| (**known).cmp(tier)).ok()?;
+        Some(&compiled.tiers[place])
+    }
 }
 
 impl Gate {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tollgate::{KeyName, KeyPart, Limit, Listing, Policy, Request, Rule};
+use tollgate::{KeyName, KeyPart, Limit, Listing, Override, Policy, Request, Rule};
 
 use super::{HOUR, MINUTE, everybody, gate, hourly, per_user, user};
 
@@ -29,6 +29,24 @@ fn a_ruling_of_a_list_says_what_the_list_asked_for() {
     let request = user("eve").with("path", "/x");
     let ruling = gate.check(&request);
     assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "eve")]);
+}
+
+#[test]
+fn a_ruling_tells_a_tier_only_where_the_policy_has_it() {
+    let rule = per_user(1).tier("pro", hourly(3)).tier("free", hourly(2));
+    let change = Override::new("user", "ana").tier("pro");
+    let mut policy = Policy::new().rule(rule).with_override(change);
+    policy.default_tier = Some("free".to_owned());
+    let (gate, _) = gate(policy);
+    for (request, tier) in [
+        (user("ana").with("tier", "free"), Some("pro")),
+        (user("ben").with("tier", "pro"), Some("pro")),
+        (user("ben"), Some("free")),
+        (user("ben").with("tier", "whatever a client sends"), None),
+        (Request::new(), Some("free")),
+    ] {
+        assert_eq!(gate.check(&request).tier(&request), tier, "{request:?}");
+    }
 }
 
 #[test]

@@ -95,7 +95,10 @@ impl Memory {
                 return false;
             };
             if self.shards.lock(place).remove(id, call.registry) {
-                self.evicted.fetch_add(u64::from(loss.reset_after > 0), Ordering::Relaxed);
+                match loss.reset_after {
+                    0 => self.count_reclaimed(1),
+                    _ => drop(self.evicted.fetch_add(1, Ordering::Relaxed)),
+                }
                 return true;
             }
         }
@@ -122,6 +125,7 @@ impl Memory {
                 worthless.into_iter().filter(|id| shard.remove(*id, call.registry)).count()
             })
             .sum();
+        self.count_reclaimed(reclaimed);
         self.release(reclaimed.saturating_sub(1));
         reclaimed > 0
     }

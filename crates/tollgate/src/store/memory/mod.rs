@@ -81,6 +81,7 @@ pub(crate) struct Memory {
     /// Keys held, and places claimed for keys about to be: never above `max_keys`.
     held: AtomicUsize,
     evicted: AtomicU64,
+    reclaimed: AtomicU64,
     turned_away: AtomicU64,
     /// The next shard to look through for worthless state when the store is full.
     cursor: AtomicUsize,
@@ -106,6 +107,7 @@ impl Memory {
             registry: Registry::default(),
             held: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
+            reclaimed: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             cursor: AtomicUsize::new(0),
             reservations: Reservations::default(),
@@ -243,6 +245,7 @@ impl Memory {
     /// Adds a key that is not in the table, and whose place is claimed, with `cost` taken.
     fn add(&self, shard: &mut Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
         let reclaimed = shard.insert(self.new_key(entry, call, cost), call, Reclaim::Worthless);
+        self.count_reclaimed(reclaimed);
         self.release(reclaimed);
     }
 

@@ -73,6 +73,11 @@ impl MemoryStore {
         self.0.evicted()
     }
 
+    /// How many states were dropped since they were as good as new, which changes no decision.
+    pub fn reclaimed(&self) -> u64 {
+        self.0.reclaimed()
+    }
+
     /// How many times a new key was denied or let through uncounted because the store was full.
     pub fn turned_away(&self) -> u64 {
         self.0.turned_away()

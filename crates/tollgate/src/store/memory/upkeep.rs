@@ -57,8 +57,22 @@ impl Memory {
         let now = self.now().as_nanos();
         for mut shard in self.shards.lock_each() {
             // Released under the lock: who finds the store full finds a key, or a place.
-            self.release(shard.rebuild(&self.registry, now));
+            let reclaimed = shard.rebuild(&self.registry, now);
+            self.count_reclaimed(reclaimed);
+            self.release(reclaimed);
         }
+    }
+
+    /// Counts states that were dropped since they were as good as new.
+    pub(super) fn count_reclaimed(&self, states: usize) {
+        if states > 0 {
+            let states = u64::try_from(states).unwrap_or(u64::MAX);
+            self.reclaimed.fetch_add(states, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn reclaimed(&self) -> u64 {
+        self.reclaimed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn len(&self) -> usize {
