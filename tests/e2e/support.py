@@ -10,13 +10,26 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Longer than anything takes on a busy machine.
-PATIENCE = 20
+PATIENCE = 30
+
+# A domain of Envoy's with limits that do not end while a test runs.
+EDGE = """
+domain: edge
+descriptors:
+  - key: user
+    rate_limit: { name: per-user, unit: year, requests_per_unit: 3 }
+  - key: ip
+    rate_limit: { name: per-ip, unit: month, requests_per_unit: 2 }
+  - key: banned
+    rate_limit: { name: banned, unit: second, requests_per_unit: 0 }
+"""
 
 
 def tollgate_binary():
@@ -27,7 +40,8 @@ def tollgate_binary():
 
 def program(name):
     """Where a program is, also where only root would look for it."""
-    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    beside_python = os.path.dirname(sys.executable)
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:{beside_python}")
 
 
 def free_port():
@@ -37,10 +51,14 @@ def free_port():
 
 
 def wait_until(what, is_so):
+    """Asks until the answer is yes, or gives up loudly; the answer."""
     until = time.monotonic() + PATIENCE
-    while not is_so():
+    while True:
+        answer = is_so()
+        if answer:
+            return answer
         if time.monotonic() > until:
-            raise AssertionError("in vain: " + what() if callable(what) else what)
+            raise AssertionError(f"in vain: {what() if callable(what) else what}")
         time.sleep(0.02)
 
 
@@ -50,7 +68,7 @@ def listens(port):
 
 
 class Running:
-    """A program that runs until it is stopped; what it says is kept in a file."""
+    """A program that runs until it is stopped, or its block ends; what it says is kept in a file."""
 
     def __init__(self, arguments, ports, folder, env=None):
         self.log = pathlib.Path(folder) / (pathlib.Path(arguments[0]).name + ".log")
@@ -71,14 +89,18 @@ class Running:
             raise
 
     def is_up(self, port):
+        self.lives()
+        return listens(port)
+
+    def lives(self):
         if self.process.poll() is not None:
             raise AssertionError(f"it ended with {self.process.returncode}: {self.said()}")
-        return listens(port)
 
     def said(self):
         return self.log.read_text(errors="replace")
 
     def stop(self, number=signal.SIGTERM):
+        """Stops it in order; its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
             try:
@@ -90,6 +112,12 @@ class Running:
 
     def kill(self):
         return self.stop(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
 
 
 class Upstream:
@@ -108,6 +136,7 @@ class Upstream:
                 status = 403 if self.path.startswith("/forbidden") else 200
                 said = json.dumps({"path": self.path, "body": body.decode()}).encode()
                 self.send_response(status)
+                self.send_header("content-type", "text/plain")
                 self.send_header("content-length", str(len(said)))
                 self.end_headers()
                 if self.command != "HEAD":
@@ -132,6 +161,12 @@ class Upstream:
         self.server.shutdown()
         self.server.server_close()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
 
 class Answer:
     def __init__(self, response):
@@ -155,25 +190,68 @@ def ask(port, path="/", method="GET", headers=None, body=None):
         connection.close()
 
 
-class Tollgate:
-    """A server over a policy, on ports that stay the same when it is started again."""
+def port_in(banner, name):
+    return int(re.search(rf"^  {name} .*?127\.0\.0\.1:(\d+)", banner, re.M)[1])
 
-    def __init__(self, folder, policy, arguments=()):
-        self.folder, self.arguments = folder, list(arguments)
-        self.port = free_port()
-        (pathlib.Path(folder) / "limits.toml").write_text(policy)
-        self.start()
+
+class Tollgate:
+    """`tollgate serve`, on free ports that stay the same when it is started again."""
+
+    def __init__(self, *arguments, policy=None):
+        self.folder = Folder()
+        self.arguments = [str(argument) for argument in arguments]
+        if policy is not None:
+            self.arguments += ["--policy", self.folder.write("limits.toml", policy)]
+        self.ports = {"http": 0, "grpc": 0, "resp": 0}
+        try:
+            self.start()
+        except BaseException:
+            self.folder.remove()
+            raise
+
+    http = property(lambda self: self.ports["http"])
+    grpc = property(lambda self: self.ports["grpc"])
+    resp = property(lambda self: self.ports["resp"])
 
     def start(self):
-        listen = ["--http", f"127.0.0.1:{self.port}", "--grpc", "off", "--resp", "off", "--policy", "limits.toml"]
+        listen = [part for name, port in self.ports.items() for part in (f"--{name}", f"127.0.0.1:{port}")]
         command = [tollgate_binary(), "serve", *listen, *self.arguments]
-        self.running = Running(command, [self.port], self.folder)
+        said_before = len(self.said()) if hasattr(self, "running") else 0
+        self.running = Running(command, [], self.folder.path)
+        banner = wait_until(self.said, lambda: self.banner(said_before))
+        self.ports = {name: port_in(banner, name) for name in self.ports}
+
+    def banner(self, start):
+        """What it says when it listens, once it has."""
+        self.running.lives()
+        said = self.said()[start:]
+        return said if "\ntry\n" in said else None
+
+    def said(self):
+        return self.running.said()
+
+    def port_of(self, name):
+        """Where it listens beside the three that everybody asks."""
+        return port_in(self.said(), name)
+
+    def rss(self):
+        """How much memory it has, in MB."""
+        status = pathlib.Path(f"/proc/{self.running.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
 
     def kill(self):
         self.running.kill()
 
     def stop(self):
+        """Stops it in order; its exit code."""
         return self.running.stop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.folder.remove()
 
 
 def recipe(name, page="docs/proxies.md"):
@@ -195,10 +273,12 @@ def replaced(text, replacements):
 
 
 class Folder:
-    """A folder that goes when the test ends."""
+    """A folder of files that goes when the test, or its block, ends."""
 
-    def __init__(self):
+    def __init__(self, files=None):
         self.path = tempfile.mkdtemp(prefix="tollgate-e2e-")
+        for name, text in (files or {}).items():
+            self.write(name, text)
 
     def write(self, name, text):
         path = pathlib.Path(self.path) / name
@@ -207,3 +287,9 @@ class Folder:
 
     def remove(self):
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()

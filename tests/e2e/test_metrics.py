@@ -3,13 +3,14 @@
 import subprocess
 import unittest
 
-from support import Folder, Tollgate, ask, program
+from support import Tollgate, ask, program
 
 POLICY = """
 [[rule]]
 name = "a rule of {many} names"
 key = ["user"]
 limit = "1/h"
+tiers = { "a {tier}" = "5/h" }
 
 [[rule]]
 name = "in-shadow"
@@ -25,6 +26,7 @@ class Promtool(unittest.TestCase):
         text = self.metrics()
         for outcome in ["allowed", "denied", "shadow_denied"]:
             self.assertIn(f'outcome="{outcome}"', text)
+        self.assertIn('tier="a {tier}",outcome="allowed"', text)
         self.is_accepted(text)
 
     def test_accepts_the_metrics_of_a_server_whose_store_is_away(self):
@@ -33,13 +35,11 @@ class Promtool(unittest.TestCase):
         self.is_accepted(text)
 
     def metrics(self, *arguments):
-        folder = Folder()
-        self.addCleanup(folder.remove)
-        tollgate = Tollgate(folder.path, POLICY, arguments)
-        self.addCleanup(tollgate.stop)
-        for body in ['{"attributes": {"user": "1"}}'] * 3 + ["{", '{"attributes": {}}']:
-            ask(tollgate.port, "/v1/check", "POST", body=body)
-        answer = ask(tollgate.port, "/metrics")
+        tollgate = self.enterContext(Tollgate(*arguments, policy=POLICY))
+        paid = '{"attributes": {"user": "2", "tier": "a {tier}"}}'
+        for body in ['{"attributes": {"user": "1"}}'] * 3 + ["{", '{"attributes": {}}', paid]:
+            ask(tollgate.http, "/v1/check", "POST", body=body)
+        answer = ask(tollgate.http, "/metrics")
         self.assertEqual(answer.status, 200)
         return answer.body
 

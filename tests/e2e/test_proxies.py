@@ -48,19 +48,16 @@ class Proxied:
 
     @classmethod
     def setUpClass(cls):
-        cls.folder, cls.upstream, cls.proxy = Folder(), Upstream(), None
-        cls.addClassCleanup(cls.folder.remove)
-        cls.addClassCleanup(cls.upstream.stop)
-        cls.tollgate = Tollgate(cls.folder.path, POLICY)
-        cls.addClassCleanup(lambda: cls.tollgate.stop())
+        cls.folder = cls.enterClassContext(Folder())
+        cls.upstream = cls.enterClassContext(Upstream())
+        cls.tollgate = cls.enterClassContext(Tollgate(policy=POLICY))
         cls.port = free_port()
         addresses = {
-            "127.0.0.1:8080": f"127.0.0.1:{cls.tollgate.port}",
+            "127.0.0.1:8080": f"127.0.0.1:{cls.tollgate.http}",
             "127.0.0.1:3000": f"127.0.0.1:{cls.upstream.port}",
             "127.0.0.1:8000": f"127.0.0.1:{cls.port}",
         }
-        cls.proxy = cls.start(addresses)
-        cls.addClassCleanup(cls.proxy.stop)
+        cls.enterClassContext(cls.start(addresses))
 
 
 class Recipe(Proxied):
@@ -208,6 +205,23 @@ class HAProxy:
         return Running([program("haproxy"), "-f", file], [cls.port], cls.folder.path)
 
 
+class Traefik:
+    @classmethod
+    def start(cls, addresses):
+        routes = replaced(
+            cls.changed(recipe("traefik")),
+            {name: addresses[name] for name in ["127.0.0.1:8080", "127.0.0.1:3000"]},
+        )
+        file = cls.folder.write("routes.yaml", routes)
+        command = [program("traefik"), f"--entryPoints.web.address=127.0.0.1:{cls.port}"]
+        command += [f"--providers.file.filename={file}", "--log.level=ERROR"]
+        command += ["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false"]
+        running = Running(command, [cls.port], cls.folder.path)
+        # It listens before it has read its routes.
+        wait_until("a route", lambda: ask(cls.port, "/free").status == 200)
+        return running
+
+
 @needs("nginx")
 class NginxRecipe(Nginx, Recipe, unittest.TestCase):
     pass
@@ -221,6 +235,26 @@ class CaddyRecipe(Caddy, Recipe, unittest.TestCase):
 @needs("haproxy")
 class HAProxyRecipe(HAProxy, Recipe, unittest.TestCase):
     pass
+
+
+@needs("traefik")
+class TraefikRecipe(Traefik, Recipe, unittest.TestCase):
+    """It adds no fields to what passes, and lets nothing pass where Tollgate is away."""
+
+    def is_allowed_with_the_fields_of_its_limit(self):
+        answer = ask(self.port, "/limited?page=2")
+        self.assertEqual(answer.status, 200, answer)
+        self.assertEqual(json.loads(answer.body)["path"], "/limited?page=2")
+        self.assertIsNone(answer.header("RateLimit"), answer)
+
+    def meets_a_tollgate_that_is_killed(self):
+        asked = self.upstream.asked
+        self.tollgate.kill()
+        for path in ["/limited", "/free"]:
+            self.assertEqual(ask(self.port, path).status, 500)
+        self.assertEqual(self.upstream.asked, asked)
+        self.tollgate.start()
+        wait_until("asks it again", lambda: ask(self.port, "/free").status == 200)
 
 
 @needs("nginx")

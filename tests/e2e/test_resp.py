@@ -7,7 +7,7 @@ import redis
 from envoy.extensions.common.ratelimit.v3 import ratelimit_pb2
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
-from processes import PATIENCE, Tollgate
+from support import PATIENCE, Tollgate
 
 
 class RedisProtocol(unittest.TestCase):

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from processes import EDGE, PATIENCE, Folder, Tollgate, wait_for
+from support import EDGE, PATIENCE, Folder, Tollgate, wait_until
 
 OK, OVER = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 YEAR, MONTH = rls_pb2.RateLimitResponse.RateLimit.YEAR, rls_pb2.RateLimitResponse.RateLimit.MONTH
@@ -36,7 +36,7 @@ def descriptor(hits=None, limit=None, give_back=False, **entries):
 
 class RateLimitService(unittest.TestCase):
     def setUp(self):
-        self.folder = self.enterContext(Folder(edge=EDGE))
+        self.folder = self.enterContext(Folder({"edge.yaml": EDGE}))
         self.tollgate = self.enterContext(Tollgate("--envoy-config", self.folder.path))
         address = f"127.0.0.1:{self.tollgate.grpc}"
         self.channel = self.enterContext(grpc.insecure_channel(address))
@@ -122,15 +122,15 @@ class RateLimitService(unittest.TestCase):
         self.assertEqual(found.methods_by_name["ShouldRateLimit"].input_type.name, "RateLimitRequest")
 
     def test_its_files_are_read_again(self):
-        self.folder.write("edge", EDGE.replace("requests_per_unit: 3", "requests_per_unit: 7"))
-        self.folder.write("mail", EDGE.replace("domain: edge", "domain: mail"))
+        self.folder.write("edge.yaml", EDGE.replace("requests_per_unit: 3", "requests_per_unit: 7"))
+        self.folder.write("mail.yaml", EDGE.replace("domain: edge", "domain: mail"))
         look = descriptor(user="ana", hits=0)
         limit = lambda: self.ask(look).statuses[0].current_limit.requests_per_unit
-        wait_for("the new limit", lambda: limit() == 7)
+        wait_until("the new limit", lambda: limit() == 7)
         other = self.ask(look, domain="mail").statuses[0]
         self.assertEqual(other.current_limit.requests_per_unit, 3)
-        self.folder.write("mail", "domain: mail\nnonsense: yes\n")
-        wait_for("the refusal", lambda: "the policy stays as it was" in self.tollgate.said())
+        self.folder.write("mail.yaml", "domain: mail\nnonsense: yes\n")
+        wait_until("the refusal", lambda: "the policy stays as it was" in self.tollgate.said())
         self.assertIn("unknown key `nonsense`", self.tollgate.said())
         self.assertEqual(limit(), 7)
         self.assertEqual(self.tollgate.stop(), 0)
