@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use prost_types::value::Kind;
 use proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
@@ -20,8 +21,32 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-/// What a transport says: whether it is allowed, what remains, after how many seconds to try again.
-type Told = (bool, Option<u64>, Option<u64>);
+/// What a transport says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Told {
+    allowed: bool,
+    /// What decided.
+    rule: Option<String>,
+    remaining: Option<u64>,
+    /// In seconds, rounded up; `None` where it never will be.
+    retry: Option<u64>,
+    reset: u64,
+}
+
+impl Told {
+    /// What can never be: each transport has its own word for it.
+    fn wrong() -> Told {
+        Told::default()
+    }
+}
+
+/// Keys of two values, which must not run into each other on any way in.
+const PAIRS: &str = r#"
+[[rule]]
+name = "pair"
+key = ["a", "b"]
+limit = "3/min"
+"#;
 
 /// A small random number generator, so that a run can be repeated by its seed.
 struct Random(u64);
@@ -44,18 +69,27 @@ struct Resp(BufReader<TcpStream>);
 
 impl Resp {
     fn check(&mut self, attributes: &[(&str, &str)], cost: u64) -> Told {
-        let mut command = format!("TG.CHECK COST {cost}");
-        attributes.iter().for_each(|(name, value)| command += &format!(" {name} {value}"));
-        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let cost = cost.to_string();
+        let mut words = vec!["TG.CHECK", "COST", &cost];
+        attributes.iter().for_each(|(name, value)| words.extend([*name, *value]));
+        let mut command = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| command += &format!("${}\r\n{word}\r\n", word.len()));
+        self.0.get_mut().write_all(command.as_bytes()).unwrap();
         let head = self.line();
         if head.starts_with("-ERR") {
-            return (false, None, None);
+            return Told::wrong();
         }
         assert_eq!(head, "*16");
         let values: Vec<(String, String)> = (0..8).map(|_| (self.bulk(), self.bulk())).collect();
         let of = |name: &str| values.iter().find(|(of, _)| of == name).unwrap().1.clone();
         let retry = of("retry_after").parse::<i64>().unwrap();
-        (of("allowed") == "1", of("remaining").parse().ok(), u64::try_from(retry).ok())
+        Told {
+            allowed: of("allowed") == "1",
+            rule: Some(of("rule")).filter(|rule| !rule.is_empty()),
+            remaining: of("remaining").parse().ok(),
+            retry: u64::try_from(retry).ok(),
+            reset: of("reset_after").parse().unwrap(),
+        }
     }
 
     fn line(&mut self) -> String {
@@ -126,11 +160,19 @@ impl Rls {
         let allowed = told.overall_code() == Code::Ok;
         let retry = told.response_headers_to_add.iter().find(|field| field.key == "retry-after");
         let retry = retry.map(|field| field.value.parse().unwrap());
-        let retry = if allowed { Some(0) } else { retry };
-        let remaining = Some(told.statuses[0].limit_remaining).filter(|units| *units < u32::MAX);
-        match (allowed, retry) {
-            (false, None) => (false, None, None),
-            _ => (allowed, remaining.map(u64::from), retry),
+        let metadata = told.dynamic_metadata.as_ref();
+        let rule = metadata.and_then(|metadata| match &metadata.fields["rule"].kind {
+            Some(Kind::StringValue(rule)) => Some(rule.clone()),
+            _ => None,
+        });
+        let status = &told.statuses[0];
+        let remaining = Some(status.limit_remaining).filter(|units| *units < u32::MAX);
+        Told {
+            allowed,
+            rule,
+            remaining: remaining.map(u64::from),
+            retry: if allowed { Some(0) } else { retry },
+            reset: status.duration_until_reset.map_or(0, |reset| reset.seconds.unsigned_abs()),
         }
     }
 }
@@ -141,10 +183,15 @@ fn over_http(server: &Running, attributes: &[(&str, &str)], cost: u64) -> Told {
     let body = serde_json::json!({ "attributes": attributes, "cost": cost }).to_string();
     let told = server.post("/v1/check", &body).json();
     if told["reason"] == "error" {
-        return (false, None, None);
+        return Told::wrong();
     }
-    let retry = told["retry_after_ms"].as_u64().map(|millis| millis.div_ceil(1000));
-    (told["allowed"] == true, told["remaining"].as_u64(), retry)
+    Told {
+        allowed: told["allowed"] == true,
+        rule: told["rule"].as_str().map(str::to_owned),
+        remaining: told["remaining"].as_u64(),
+        retry: told["retry_after_ms"].as_u64().map(|millis| millis.div_ceil(1000)),
+        reset: told["reset_after_ms"].as_u64().unwrap().div_ceil(1000),
+    }
 }
 
 /// The library alone.
@@ -152,12 +199,34 @@ fn alone(gate: &Gate, attributes: &[(&str, &str)], cost: u64) -> Told {
     let request: Request<'_> = attributes.iter().copied().collect();
     let ruling = gate.check(&request.cost(cost));
     if ruling.error().is_some() {
-        return (false, None, None);
+        return Told::wrong();
     }
-    let remaining = Some(ruling.remaining()).filter(|units| *units < u64::MAX);
-    let seconds = |wait: Duration| wait.as_nanos().div_ceil(1_000_000_000);
-    let retry = ruling.retry_after().map(|wait| u64::try_from(seconds(wait)).unwrap());
-    (ruling.is_allowed(), remaining, retry)
+    let seconds = |wait: Duration| u64::try_from(wait.as_nanos().div_ceil(1_000_000_000)).unwrap();
+    Told {
+        allowed: ruling.is_allowed(),
+        rule: ruling.rule().map(str::to_owned),
+        remaining: Some(ruling.remaining()).filter(|units| *units < u64::MAX),
+        retry: ruling.retry_after().map(seconds),
+        reset: seconds(ruling.reset_after()),
+    }
+}
+
+/// What somebody is asked about.
+fn attributes(random: &mut Random) -> Vec<(&'static str, &'static str)> {
+    let mut attributes = Vec::new();
+    let awkward = ["", "x", "x:y", "y", "y:x", "a b", "\u{fc}\u{1f980}", "\"\\\u{1}"];
+    for (name, values) in [
+        ("user", ["ana", "ben", "eve", "mallory"].as_slice()),
+        ("ip", &["10.0.0.1", "10.0.0.2", "2001:db8::1"]),
+        ("watched", &["a", "b"]),
+        ("a", &awkward),
+        ("b", &awkward),
+    ] {
+        if random.below(3) > 0 {
+            attributes.push((name, random.one_of(values)));
+        }
+    }
+    attributes
 }
 
 #[test]
@@ -165,7 +234,9 @@ fn all_transports_agree() {
     let server = Running::new();
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-    let policy = Policy::from_toml("test.toml", support::POLICY).unwrap().policy;
+    let text = format!("{}{PAIRS}", support::POLICY);
+    let policy = Policy::from_toml("test.toml", &text).unwrap().policy;
+    server.gate.replace(policy.clone()).unwrap();
     let gate = Gate::on(store, policy).unwrap();
     let stream = TcpStream::connect(server.resp.unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -173,17 +244,8 @@ fn all_transports_agree() {
     let rls = Rls::connect(&server);
     let mut random = Random(0x7011_6a7e);
     let (mut allowed, mut denied) = (0, 0);
-    for turn in 0..2000 {
-        let mut attributes = Vec::new();
-        for (name, values) in [
-            ("user", ["ana", "ben", "eve", "mallory"].as_slice()),
-            ("ip", &["10.0.0.1", "10.0.0.2", "2001:db8::1"]),
-            ("watched", &["a", "b"]),
-        ] {
-            if random.below(3) > 0 {
-                attributes.push((name, random.one_of(values)));
-            }
-        }
+    for turn in 0..3000 {
+        let attributes = attributes(&mut random);
         // Some cost more than a limit ever has.
         let cost = 1 + random.below(if turn % 50 == 0 { 20 } else { 2 });
         let expected = alone(&gate, &attributes, cost);
@@ -192,22 +254,19 @@ fn all_transports_agree() {
             // A descriptor is about somebody.
             1 if !attributes.is_empty() => {
                 let told = rls.check(&attributes, cost);
-                // Envoy is not told why something never passes, be it a list or a cost.
-                if told == (false, None, None) && expected.2.is_none() { expected } else { told }
+                // Envoy has no other word for what is wrong than that it never passes.
+                let never = !told.allowed && told.retry.is_none();
+                if never && expected == Told::wrong() { Told::wrong() } else { told }
             }
             _ => resp.check(&attributes, cost),
         };
         assert_eq!(told, expected, "turn {turn}: {attributes:?} for {cost}");
-        if told.0 {
-            allowed += 1
-        } else {
-            denied += 1
-        }
+        *(if told.allowed { &mut allowed } else { &mut denied }) += 1;
         let step = Duration::from_millis(random.below(3000));
         clock.advance(step);
         server.clock.advance(step);
     }
-    assert!(allowed > 200 && denied > 200, "{allowed} allowed and {denied} denied say little");
+    assert!(allowed > 300 && denied > 300, "{allowed} allowed and {denied} denied say little");
 }
 
 #[test]

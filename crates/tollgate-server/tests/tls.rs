@@ -1,4 +1,4 @@
-//! TLS and certificates of clients, on both ports.
+//! TLS and certificates of clients, on every port.
 #![allow(clippy::unwrap_used, reason = "of tests")]
 
 mod support;
@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use support::Running;
-use tollgate_server::Tls;
+use tollgate_server::{Admin, AdminListen, Tls};
 
 /// An authority that signs for this machine.
 struct Authority {
@@ -54,7 +54,8 @@ fn serve(folder: &Path, authority: &Authority, client_ca: Option<&Authority>) ->
         std::fs::write(folder.join("ca.pem"), &client_ca.pem).unwrap();
         tls = tls.client_ca(folder.join("ca.pem"));
     }
-    Running::with(|server| server.tls(Some(tls)))
+    let anywhere = AdminListen::At("127.0.0.1:0".parse().unwrap());
+    Running::with(|server| server.tls(Some(tls)).admin(Admin::new().listen(anywhere)))
 }
 
 /// A client that believes `authority`, with a certificate or without.
@@ -75,13 +76,31 @@ fn client(authority: &Authority, pair: Option<&Pair>) -> Arc<ClientConfig> {
     })
 }
 
-/// Says something over TLS; what was answered until the server closed.
-fn say(to: SocketAddr, config: &Arc<ClientConfig>, text: &str) -> std::io::Result<String> {
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(to: SocketAddr, config: &Arc<ClientConfig>) -> std::io::Result<Stream> {
     let tcp = TcpStream::connect(to)?;
     tcp.set_read_timeout(Some(Duration::from_secs(20)))?;
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let connection = ClientConnection::new(Arc::clone(config), name).unwrap();
-    let mut stream = StreamOwned::new(connection, tcp);
+    Ok(StreamOwned::new(connection, tcp))
+}
+
+/// Begins to speak HTTP/2, as gRPC does; the kind of the frame that is answered.
+fn greet(to: SocketAddr, config: &Arc<ClientConfig>) -> std::io::Result<u8> {
+    let mut config = ClientConfig::clone(config);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let mut stream = connect(to, &Arc::new(config))?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")?;
+    let mut head = [0; 9];
+    stream.read_exact(&mut head)?;
+    assert_eq!(stream.conn.alpn_protocol(), Some(b"h2".as_slice()));
+    Ok(head[3])
+}
+
+/// Says something over TLS; what was answered until the server closed.
+fn say(to: SocketAddr, config: &Arc<ClientConfig>, text: &str) -> std::io::Result<String> {
+    let mut stream = connect(to, config)?;
     stream.write_all(text.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
@@ -89,22 +108,30 @@ fn say(to: SocketAddr, config: &Arc<ClientConfig>, text: &str) -> std::io::Resul
 }
 
 const GET: &str = "GET /healthz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n";
+/// The frame with which an end of HTTP/2 begins.
+const SETTINGS: u8 = 4;
 const PING: &str = "PING\r\nQUIT\r\n";
 
 #[track_caller]
 fn is_answered(server: &Running, config: &Arc<ClientConfig>) {
-    assert!(say(server.address, config, GET).unwrap().starts_with("HTTP/1.1 200 OK"));
+    for address in [server.address, server.admin_address.unwrap()] {
+        assert!(say(address, config, GET).unwrap().starts_with("HTTP/1.1 200 OK"));
+    }
+    assert_eq!(greet(server.grpc.unwrap(), config).unwrap(), SETTINGS);
     assert_eq!(say(server.resp.unwrap(), config, PING).unwrap(), "+PONG\r\n+OK\r\n");
 }
 
 #[track_caller]
 fn is_refused(server: &Running, config: &Arc<ClientConfig>) {
-    assert!(say(server.address, config, GET).is_err());
+    for address in [server.address, server.admin_address.unwrap()] {
+        assert!(say(address, config, GET).is_err());
+    }
+    assert!(greet(server.grpc.unwrap(), config).is_err());
     assert!(say(server.resp.unwrap(), config, PING).is_err());
 }
 
 #[test]
-fn both_ports_speak_tls_and_clients_of_another_authority_do_not_believe_it() {
+fn every_port_speaks_tls_and_clients_of_another_authority_do_not_believe_it() {
     let folder = tempfile::tempdir().unwrap();
     let (authority, other) = (Authority::new(), Authority::new());
     let server = serve(folder.path(), &authority, None);
@@ -129,7 +156,8 @@ fn plaintext_and_silence_on_a_port_of_tls_harm_nobody() {
     let authority = Authority::new();
     let server = serve(folder.path(), &authority, None);
     let silent = TcpStream::connect(server.address).unwrap();
-    for address in [server.address, server.resp.unwrap()] {
+    let all = [server.address, server.resp.unwrap(), server.grpc.unwrap()];
+    for address in all.into_iter().chain(server.admin_address) {
         let mut plain = TcpStream::connect(address).unwrap();
         plain.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         plain.write_all(GET.as_bytes()).unwrap();
@@ -141,7 +169,7 @@ fn plaintext_and_silence_on_a_port_of_tls_harm_nobody() {
     let config = client(&authority, None);
     is_answered(&server, &config);
     let metrics = say(server.address, &config, &GET.replace("healthz", "metrics")).unwrap();
-    assert!(metrics.contains("\ntollgate_tls_failed_total 2\n"), "{metrics}");
+    assert!(metrics.contains("\ntollgate_tls_failed_total 4\n"), "{metrics}");
     drop(silent);
 }
 
