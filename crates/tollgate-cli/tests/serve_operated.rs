@@ -120,6 +120,34 @@ fn the_address_of_a_client_is_logged_only_where_that_is_wanted() {
     }
 }
 
+#[test]
+fn denials_are_logged_where_that_is_wanted_and_keys_only_with_them_if_asked_for() {
+    let body = r#"{"attributes": {"user": "ana"}, "cost": 15}"#;
+    let ask = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let denials = "--log-level=info,tollgate_server::denials=debug";
+    for (arguments, logged, named) in [
+        (["--log-level=info", "--log-keys"], false, false),
+        ([denials, "--log-keys=false"], true, false),
+        ([denials, "--log-keys"], true, true),
+    ] {
+        let served = Served::start(&Folder::new(), &[], &arguments);
+        for _ in 0..2 {
+            let mut client = TcpStream::connect(&served.1).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            client.write_all(ask.as_bytes()).unwrap();
+            client.read_to_end(&mut Vec::new()).unwrap();
+        }
+        let log = served.log();
+        let line = log.lines().find(|line| line.contains("DEBUG denied"));
+        assert_eq!(line.is_some(), logged, "{log}");
+        assert!(line.is_none_or(|line| line.contains("rule=\"per-user\"")), "{log}");
+        assert_eq!(log.contains("ana"), named, "{log}");
+    }
+}
+
 /// A socket such as systemd's, and what comes in.
 struct Manager(UnixDatagram);
 

@@ -4,12 +4,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::HeaderName;
+use tokio::sync::Semaphore;
 use tollgate::HeaderStyle;
 use tollgate_tower::ClientIp;
 
 use crate::admin::{Admin, Operators};
 use crate::backend::Backend;
-use crate::bounds::DRAIN;
+use crate::bounds::{Bounds, DRAIN, MAX_BODIES};
 use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
@@ -24,6 +25,8 @@ pub(crate) struct App {
     /// Those that clients bring.
     pub(crate) limits: ClientLimits,
     pub(crate) holds: Holds,
+    /// Room for bodies that are long, in KiB.
+    pub(crate) bodies: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) watched: Watched,
     pub(crate) operators: Operators,
@@ -40,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) header_attributes: Vec<(String, HeaderName)>,
     /// Whether descriptors that say how much they take are charged also where that is too much.
     pub(crate) postpaid: bool,
+    pub(crate) bounds: Bounds,
     pub(crate) resp_bounds: RespBounds,
     pub(crate) resp_password: Option<Box<str>>,
     /// None: connections are answered where the server runs.
@@ -59,6 +63,7 @@ impl Default for Settings {
             proxy_headers: ProxyHeaders::default(),
             header_attributes: Vec::new(),
             postpaid: false,
+            bounds: Bounds::default(),
             resp_bounds: RespBounds::default(),
             resp_password: None,
             resp_threads: 0,
@@ -74,6 +79,7 @@ impl App {
         let limits = ClientLimits::new(backend.clone());
         let (watched, operators) = (Watched::default(), Operators::new(settings.admin.clone()));
         let stopping = AtomicBool::new(false);
-        App { backend, settings, limits, holds, metrics, watched, operators, stopping }
+        let bodies = Semaphore::new(MAX_BODIES >> 10);
+        App { backend, settings, limits, holds, bodies, metrics, watched, operators, stopping }
     }
 }

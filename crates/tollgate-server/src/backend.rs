@@ -168,6 +168,14 @@ impl Backend {
         }
     }
 
+    /// Keys that the store has forgotten since they were as good as new; those in Redis expire.
+    pub fn reclaimed(&self) -> u64 {
+        match self {
+            Backend::Memory(gate) => gate.store().reclaimed(),
+            Backend::Redis(_) => 0,
+        }
+    }
+
     /// Requests that were refused since the store was full.
     pub fn turned_away(&self) -> u64 {
         match self {

@@ -2,24 +2,134 @@
 
 use std::time::Duration;
 
+/// What a request may take, over any transport, and how long a client may keep the server waiting.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_server::Bounds;
+///
+/// let bounds = Bounds { body: 64 << 10, idle: Some(Duration::from_secs(30)), ..Bounds::default() };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of the head of a request over HTTP.
+    pub head: usize,
+    /// Bytes of a body over HTTP: by default a full batch of long attributes.
+    pub body: usize,
+    /// How long a body, a message of gRPC or the rest of a command of the Redis protocol may take.
+    pub body_time: Duration,
+    /// Bytes of a message over gRPC.
+    pub message: usize,
+    /// Attributes of a request, or entries of a descriptor with its domain; 256 at most.
+    pub attributes: usize,
+    /// Bytes of a key, which is the value of an attribute; 65,536 at most.
+    pub key_length: usize,
+    /// Requests of one batch over HTTP; 4096 at most.
+    pub batch: usize,
+    /// Descriptors of one request of Envoy's.
+    pub descriptors: usize,
+    /// Commands of one connection of the Redis protocol that wait for a store elsewhere at once.
+    pub pipeline: usize,
+    /// How long a new connection may say nothing.
+    pub first_byte: Duration,
+    /// How long a connection may be idle; if not said, a minute over HTTP, in which the head of a
+    /// request has to be there, too, ten over the Redis protocol, a quarter of an hour over gRPC.
+    pub idle: Option<Duration>,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            head: MAX_HEAD,
+            body: MAX_BODY,
+            body_time: BODY_TIMEOUT,
+            message: MAX_MESSAGE,
+            attributes: MAX_ATTRIBUTES,
+            key_length: MAX_VALUE,
+            batch: MAX_BATCH,
+            descriptors: MAX_DESCRIPTORS,
+            pipeline: MAX_PIPELINE,
+            first_byte: FIRST_BYTE,
+            idle: None,
+        }
+    }
+}
+
+impl Bounds {
+    /// Within what the server can bear.
+    pub(crate) fn sensible(self) -> Bounds {
+        Bounds {
+            head: self.head.clamp(LEAST_HEAD, MOST_HEAD),
+            attributes: self.attributes.min(MOST_ATTRIBUTES),
+            key_length: self.key_length.min(MOST_VALUE),
+            batch: self.batch.min(MOST_BATCH),
+            ..self
+        }
+    }
+}
+
+/// A bound that a client can go over: a label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Head,
+    Body,
+    BodyTime,
+    /// All bodies that are on their way together.
+    Bodies,
+    Message,
+    Attributes,
+    KeyLength,
+    Batch,
+    /// Limits that clients bring.
+    Limits,
+    Descriptors,
+    /// A connection that keeps the server waiting.
+    Waiting,
+}
+
+pub(crate) const BOUNDS: [(Bound, &str); 11] = [
+    (Bound::Head, "head"),
+    (Bound::Body, "body"),
+    (Bound::BodyTime, "body_time"),
+    (Bound::Bodies, "bodies"),
+    (Bound::Message, "message"),
+    (Bound::Attributes, "attributes"),
+    (Bound::KeyLength, "key_length"),
+    (Bound::Batch, "batch"),
+    (Bound::Limits, "limits"),
+    (Bound::Descriptors, "descriptors"),
+    (Bound::Waiting, "waiting"),
+];
+
 /// Connections that are open at once. One that is idle costs some kilobytes.
 pub(crate) const MAX_CONNECTIONS: usize = 10_000;
 
 /// The head of a request: a proxy hands on cookies and tokens of its clients.
-pub(crate) const MAX_HEAD: usize = 64 << 10;
+const MAX_HEAD: usize = 64 << 10;
 
-/// What is read of a connection and not yet looked at: a head and the beginning of a body.
-pub(crate) const MAX_BUFFER: usize = 2 * MAX_HEAD;
+/// What an operator may make of that: no request fits in less, and what all connections together
+/// may send is this many times as much.
+const LEAST_HEAD: usize = 4 << 10;
+const MOST_HEAD: usize = 1 << 20;
 
 /// The body of a request: a full batch of long attributes.
-pub(crate) const MAX_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 1 << 20;
+
+/// A body that is longer, or does not say how long it is, needs room among...
+pub(crate) const SMALL_BODY: usize = 16 << 10;
+
+/// ...all of these together, so that clients cannot fill the memory with what they never finish.
+pub(crate) const MAX_BODIES: usize = 256 << 20;
+
+/// How long a new connection may say nothing.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
 
 /// How long a head may take, and how long a connection may be idle between two requests. Long
 /// enough that a proxy keeps its connections, short enough that slow clients do not pile up.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a body may take.
-pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long nothing of an answer may go out: a client that does not read keeps its place no longer.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,14 +137,26 @@ pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Attributes of one request: a policy has few, and each is looked for among all.
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
 
+/// What an operator may make of that: each is compared with all before it.
+pub(crate) const MOST_ATTRIBUTES: usize = 256;
+
 /// Bytes of an attribute's name.
 pub(crate) const MAX_NAME: usize = 128;
 
 /// Bytes of an attribute's value: the store keeps a name for each key.
 pub(crate) const MAX_VALUE: usize = 4096;
 
+/// What an operator may make of that: less than a command of the Redis protocol may hold.
+const MOST_VALUE: usize = 64 << 10;
+
 /// Requests in one batch: some ten microseconds of work, so that no other waits long.
 pub(crate) const MAX_BATCH: usize = 256;
+
+/// What an operator may make of that: a millisecond.
+pub(crate) const MOST_BATCH: usize = 4096;
+
+/// Commands of a connection that wait for a store elsewhere at once: a usual pipeline.
+const MAX_PIPELINE: usize = 64;
 
 /// Reservations that are open at once, each about a kilobyte.
 pub(crate) const MAX_HOLDS: usize = 65_536;
@@ -45,8 +167,8 @@ pub(crate) const MAX_HOLD_TIME: Duration = Duration::from_secs(60 * 60);
 /// How long a reservation is open that does not say it.
 pub(crate) const HOLD_TIME: Duration = Duration::from_secs(60);
 
-/// Names of rules that are counted apart; those of later policies are counted together.
-pub(crate) const MAX_COUNTED_RULES: usize = 10_000;
+/// Rules, each with its tiers, that are counted apart; those of later policies are counted together.
+pub(crate) const MAX_COUNTED: usize = 10_000;
 
 /// How long requests in flight have to end when the server stops: as long as a body may take.
 pub(crate) const DRAIN: Duration = BODY_TIMEOUT;
@@ -75,6 +197,9 @@ pub(crate) const MAX_THREADS: usize = 1024;
 /// Keys that a list of the largest is drawn from: a key with a 500th of the traffic is among them.
 pub(crate) const TOP_KEYS: usize = 512;
 
+/// Ranks of the keys with the most denials that a metric tells.
+pub(crate) const TOP_RANKS: usize = 5;
+
 /// How long a window of the largest keys is: they are those of the last one or two.
 pub(crate) const TOP_WINDOW: Duration = Duration::from_secs(60);
 
@@ -87,6 +212,9 @@ pub(crate) const DENIAL_SETS: u64 = 128;
 /// ...of so many: enough that what is late in one set is late in all.
 pub(crate) const DENIALS_PER_SET: usize = 8;
 
+/// Lines about the same that clients can make the server log in a second.
+pub(crate) const LINES_A_SECOND: u64 = 20;
+
 /// Characters of an operator's token: fewer can be guessed...
 pub(crate) const MIN_TOKEN: usize = 16;
 
@@ -98,6 +226,9 @@ pub(crate) const MAX_TOKENS: usize = 1000;
 
 /// Bytes that are read of a file of tokens.
 pub(crate) const MAX_TOKEN_FILE: u64 = 1 << 20;
+
+/// How often the file of tokens is looked at: who loses one wants it to be good for nothing soon.
+pub(crate) const TOKENS_LOOK: Duration = Duration::from_millis(500);
 
 /// Wrong tokens that an address may send in a minute: an operator's mistakes, no guesser's tries.
 pub(crate) const MAX_WRONG_TOKENS: u64 = 10;
@@ -123,13 +254,10 @@ pub(crate) const MAX_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 /// Rules that do not apply to a request of which an operator is told why.
 pub(crate) const MAX_NOT_APPLIED: usize = 100;
 /// A message of a gRPC client: a request with many long descriptors.
-pub(crate) const MAX_MESSAGE: usize = 64 << 10;
+const MAX_MESSAGE: usize = 64 << 10;
 
 /// Descriptors of one request to the rate limit service: Envoy sends one for each action.
-pub(crate) const MAX_DESCRIPTORS: usize = 64;
-
-/// Entries of one descriptor, which are attributes beside the domain and the descriptor itself.
-pub(crate) const MAX_ENTRIES: usize = MAX_ATTRIBUTES - 2;
+const MAX_DESCRIPTORS: usize = 64;
 
 /// How long the descriptors of one request may hold each other up.
 pub(crate) const DESCRIPTORS_HELD: Duration = Duration::from_secs(10);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::RwLock;
 use tollgate::port::{deciding, share};
@@ -11,6 +12,10 @@ use tollgate_redis::{RedisLimiter, StoreError};
 
 use crate::backend::Backend;
 use crate::bounds::MAX_CLIENT_LIMITS;
+use crate::metrics::{TRANSPORTS, Transport, add};
+
+/// What operators are told is the rule of limits that clients bring. No rule of a policy is called so.
+pub(crate) const CLIENT_LIMITS: &str = "(client limits)";
 
 /// How a limit was brought: each way counts keys of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +44,8 @@ pub(crate) struct ClientLimits {
     /// What is counted while a store elsewhere is away.
     alone: OnceLock<MemoryStore>,
     known: RwLock<HashMap<(Kind, Limit), ClientLimiter>>,
+    /// How often there were too many, by transport.
+    too_many: [AtomicU64; TRANSPORTS.len()],
 }
 
 /// What became of a request with limits of its own: of each its text and what it says by itself.
@@ -50,6 +57,14 @@ pub(crate) struct Listed {
 }
 
 impl Kind {
+    fn transport(self) -> Transport {
+        match self {
+            Kind::Cell | Kind::Crab => Transport::Resp,
+            Kind::Descriptor(_) => Transport::Grpc,
+            Kind::Listed(_) => Transport::Http,
+        }
+    }
+
     /// Under which name the store keeps its keys. Names of rules hold no control characters, so
     /// that no rule meets these.
     fn name(self) -> String {
@@ -64,7 +79,12 @@ impl Kind {
 
 impl ClientLimits {
     pub(crate) fn new(backend: Backend) -> ClientLimits {
-        ClientLimits { backend, alone: OnceLock::new(), known: RwLock::default() }
+        ClientLimits {
+            backend,
+            alone: OnceLock::new(),
+            known: RwLock::default(),
+            too_many: Default::default(),
+        }
     }
 
     /// The limiter of this kind with these numbers, or what is wrong with them.
@@ -86,6 +106,7 @@ impl ClientLimits {
             return Err(message.to_owned());
         }
         if known.len() >= MAX_CLIENT_LIMITS {
+            add(self.too_many(kind.transport()));
             return Err(format!(
                 "clients have brought {MAX_CLIENT_LIMITS} different limits, which is the most: \
                  use the numbers of one of them"
@@ -94,6 +115,11 @@ impl ClientLimits {
         let limiter = self.make(kind, limit.clone())?;
         known.insert((kind, limit), limiter.clone());
         Ok(limiter)
+    }
+
+    /// How often a limit of a transport's clients was one too many.
+    pub(crate) fn too_many(&self, transport: Transport) -> &AtomicU64 {
+        &self.too_many[transport as usize]
     }
 
     fn make(&self, kind: Kind, limit: Limit) -> Result<ClientLimiter, String> {
@@ -260,6 +286,8 @@ mod tests {
         assert!(limits.get(Kind::Listed(0), bucket(1)).is_ok());
         let error = limits.get(Kind::Listed(1), bucket(1)).unwrap_err();
         assert!(error.contains("4096 different limits"), "{error}");
+        let too_many = |of| limits.too_many(of).load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((too_many(Transport::Http), too_many(Transport::Resp)), (1, 0));
         assert!(limits.get(Kind::Cell, bucket(1)).is_ok());
         assert!(limits.get(Kind::Cell, bucket(0)).unwrap_err().contains("count is 0"));
     }

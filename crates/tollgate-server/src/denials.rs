@@ -55,16 +55,21 @@ impl Default for Denials {
 }
 
 impl Denials {
-    /// Remembers that a key was denied.
-    pub(crate) fn add(&self, (rule, key): (&str, &[(&str, &str)]), why: Why, now: Timestamp) {
+    /// Remembers that a key was denied, so many times.
+    pub(crate) fn add(
+        &self,
+        (rule, key): (&str, &[(&str, &str)]),
+        why: Why,
+        (now, times): (Timestamp, u64),
+    ) {
         let hash = self.hasher.hash_one((rule, key, why.reason));
         let Some(mut set) = self.set(hash).try_lock() else { return };
         if let Some(known) = set.iter_mut().find(|known| known.hash == hash) {
-            (known.times, known.last, known.why) = (known.times.saturating_add(1), now, why);
+            (known.times, known.last, known.why) = (known.times.saturating_add(times), now, why);
             return;
         }
         let (rule, key) = (rule.into(), shown(key));
-        let denial = Denial { hash, rule, key, first: now, times: 1, last: now, why };
+        let denial = Denial { hash, rule, key, first: now, times, last: now, why };
         if set.len() < DENIALS_PER_SET {
             set.push(denial);
         } else if let Some(oldest) = set.iter_mut().min_by_key(|known| known.last) {
@@ -111,8 +116,8 @@ mod tests {
     #[test]
     fn a_flood_of_one_key_leaves_the_others_known() {
         let denials = Denials::default();
-        denials.add(("per-user", &[("user", "ben")]), WHY, at(1));
-        (0..100_000).for_each(|_| denials.add(("per-user", &[("user", "ana")]), WHY, at(2)));
+        denials.add(("per-user", &[("user", "ben")]), WHY, (at(1), 1));
+        (0..100_000).for_each(|_| denials.add(("per-user", &[("user", "ana")]), WHY, (at(2), 1)));
         let listed = denials.list(10, |_| true);
         let told: Vec<_> = listed.iter().map(|of| (&*of.key[0].1, of.times)).collect();
         assert_eq!(told, [("ana", 100_000), ("ben", 1)]);
@@ -124,7 +129,7 @@ mod tests {
         let denials = Denials::default();
         for number in 0..100_000 {
             let name = number.to_string();
-            denials.add(("per-user", &[("user", &name)]), WHY, at(number));
+            denials.add(("per-user", &[("user", &name)]), WHY, (at(number), 1));
         }
         let listed = denials.list(usize::MAX, |_| true);
         assert!(listed.len() <= 1024, "{}", listed.len());
@@ -136,8 +141,8 @@ mod tests {
     #[test]
     fn a_key_that_is_denied_for_two_reasons_is_told_twice() {
         let denials = Denials::default();
-        denials.add(("login", &[("ip", "::1")]), WHY, at(1));
-        denials.add(("login", &[("ip", "::1")]), Why { reason: "block", ..WHY }, at(2));
+        denials.add(("login", &[("ip", "::1")]), WHY, (at(1), 1));
+        denials.add(("login", &[("ip", "::1")]), Why { reason: "block", ..WHY }, (at(2), 1));
         let reasons: Vec<_> = denials.list(9, |_| true).iter().map(|of| of.why.reason).collect();
         assert_eq!(reasons, ["block", "limits"]);
         assert_eq!(denials.list(9, |of| of.why.reason == "block").len(), 1);

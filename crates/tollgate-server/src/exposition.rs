@@ -7,10 +7,10 @@ use std::time::Duration;
 use tollgate_redis::Histogram;
 
 use crate::app::App;
-use crate::metrics::{Connections, OUTCOMES, TRANSPORTS};
-
-/// The rule of limits that clients bring. No rule of a policy is called so.
-const CLIENT_LIMITS: &str = "(client limits)";
+use crate::bounds::{BOUNDS, Bound, TOP_RANKS};
+use crate::client_limits::CLIENT_LIMITS;
+use crate::metrics::{Connections, OUTCOMES, TRANSPORTS, Transport};
+use crate::top::By;
 
 /// All that is counted.
 pub(crate) fn text(app: &App, holds: usize) -> String {
@@ -20,6 +20,8 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
     write_store(&mut text, app);
     write_policy(&mut text, app);
     write_connections(&mut text, app);
+    write_over(&mut text, app);
+    write_top(&mut text, app);
     let metrics = &app.metrics;
     let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let holds = u64::try_from(holds).unwrap_or(u64::MAX);
@@ -62,24 +64,30 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
 }
 
 fn write_decisions(text: &mut String, app: &App) {
-    let (name, help) = ("tollgate_decisions_total", "Decisions by rule, outcome and transport.");
-    family(text, name, "counter", help);
-    for (rule, counts) in app.metrics.decisions.read().iter() {
+    let help = "Decisions by rule, tier, outcome and transport.";
+    family(text, "tollgate_decisions_total", "counter", help);
+    for (rule, tier, counts) in app.metrics.decisions.read().iter() {
         for ((_, transport), counts) in TRANSPORTS.iter().zip(counts.iter()) {
-            write_outcomes(text, (rule, transport), counts);
+            write_outcomes(text, (rule, tier, transport), counts);
         }
     }
     for ((_, transport), counts) in TRANSPORTS.iter().zip(&app.metrics.client_limits) {
-        write_outcomes(text, (CLIENT_LIMITS, transport), &counts.0);
+        write_outcomes(text, (CLIENT_LIMITS, "", transport), &counts.0);
     }
 }
 
-fn write_outcomes(text: &mut String, (rule, transport): (&str, &str), counts: &[AtomicU64]) {
+fn write_outcomes(
+    text: &mut String,
+    (rule, tier, transport): (&str, &str, &str),
+    counts: &[AtomicU64],
+) {
     for (outcome, count) in OUTCOMES.iter().zip(counts) {
         let count = count.load(Ordering::Relaxed);
         if count > 0 {
-            let rule = escaped(rule);
-            let labels = format!("rule=\"{rule}\",outcome=\"{outcome}\",transport=\"{transport}\"");
+            let (rule, tier) = (escaped(rule), escaped(tier));
+            let labels = format!(
+                "rule=\"{rule}\",tier=\"{tier}\",outcome=\"{outcome}\",transport=\"{transport}\""
+            );
             // Writing to a string does not fail.
             let _ = writeln!(text, "tollgate_decisions_total{{{labels}}} {count}");
         }
@@ -124,6 +132,8 @@ fn write_store(text: &mut String, app: &App) {
     }
     let evicted = "Keys forgotten early, the store was full.";
     single(text, "evictions_total", evicted, backend.evictions());
+    let reclaimed = "Keys forgotten since they were as good as new.";
+    single(text, "reclaimed_total", reclaimed, backend.reclaimed());
     let turned_away = "Requests refused, the store was full.";
     single(text, "turned_away_total", turned_away, backend.turned_away());
     let health = backend.health();
@@ -172,6 +182,36 @@ fn write_connections(text: &mut String, app: &App) {
     of_each("tollgate_connections_refused_total", refused, |of| of.refused.load(Ordering::Relaxed));
 }
 
+/// How often clients have gone over each bound.
+fn write_over(text: &mut String, app: &App) {
+    let name = "tollgate_over_bounds_total";
+    family(text, name, "counter", "Times that a client went over a bound.");
+    for (transport, word) in TRANSPORTS {
+        for (bound, label) in BOUNDS {
+            let count = match (transport, bound) {
+                (Transport::Resp, Bound::Waiting) => &app.metrics.resp.timed_out,
+                (_, Bound::Limits) => app.limits.too_many(transport),
+                _ => app.metrics.over(transport, bound),
+            };
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(text, "{name}{{bound=\"{label}\",transport=\"{word}\"}} {count}");
+        }
+    }
+}
+
+/// How much the keys with the most denials have of them. Who they are is told to operators alone:
+/// a key is no label.
+fn write_top(text: &mut String, app: &App) {
+    let name = "tollgate_top_denials";
+    let help = "Denials of the last minutes of the keys that have the most, about; by rank.";
+    family(text, name, "gauge", help);
+    let (ranked, _) = app.watched.top.list(By::Denials, TOP_RANKS, app.backend.clock().now());
+    for rank in 0..TOP_RANKS {
+        let denied = ranked.get(rank).map_or(0, |of| of.denied);
+        let _ = writeln!(text, "{name}{{rank=\"{}\"}} {denied}", rank + 1);
+    }
+}
+
 fn single(text: &mut String, name: &str, help: &str, value: u64) {
     let name = format!("tollgate_{name}");
     family(text, &name, kind(&name), help);
@@ -211,8 +251,9 @@ mod tests {
     #[test]
     fn a_name_cannot_break_out_of_its_label() {
         let mut text = String::new();
-        write_outcomes(&mut text, ("a\"b\\c\nd", "http"), &[AtomicU64::new(1)]);
-        assert!(text.contains("{rule=\"a\\\"b\\\\c\\nd\",outcome=\"allowed\""), "{text}");
+        write_outcomes(&mut text, ("a\"b\\c\nd", "e\"f", "http"), &[AtomicU64::new(1)]);
+        let labels = r#"{rule="a\"b\\c\nd",tier="e\"f",outcome="allowed","#;
+        assert!(text.contains(labels), "{text}");
     }
 
     #[test]

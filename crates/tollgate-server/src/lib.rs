@@ -36,6 +36,7 @@ mod operate;
 mod patience;
 mod reload;
 mod resp;
+mod seldom;
 mod serve;
 mod stream;
 mod tls;
@@ -44,6 +45,7 @@ mod watched;
 
 pub use admin::{Admin, AdminListen, AdminRole, AdminTokenError, AdminTokens};
 pub use backend::{Backend, Held};
+pub use bounds::Bounds;
 pub use http::ProxyHeaders;
 pub use reload::ReloadCounts;
 pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};

@@ -1,14 +1,13 @@
 //! What is counted. How Prometheus reads it is in `exposition.rs`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use tollgate::{Reason, Ruling};
 use tollgate_redis::Histogram;
 
-use crate::bounds::MAX_COUNTED_RULES;
+use crate::bounds::{BOUNDS, Bound, MAX_COUNTED};
 use crate::resp::Counters;
 
 /// The last two are counted beside the first four, of which each decision has one.
@@ -24,13 +23,16 @@ const DEGRADED: usize = 5;
 /// The rule of what no rule decided.
 const NO_RULE: &str = "";
 
+/// The tier of requests that have none.
+const NO_TIER: &str = "";
+
 /// The rule of those that are too many to be counted apart. No rule of a policy is called so.
 const OTHERS: &str = "(others)";
 
 /// What the server has done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    pub(crate) decisions: RwLock<BTreeMap<Box<str>, Arc<ByOutcome>>>,
+    pub(crate) decisions: RwLock<Decisions>,
     pub(crate) bad_requests: AtomicU64,
     pub(crate) connections: [Connections; TRANSPORTS.len()],
     pub(crate) client_limits: [ClientCounts; TRANSPORTS.len()],
@@ -38,8 +40,48 @@ pub(crate) struct Metrics {
     pub(crate) resp: Counters,
     pub(crate) holds_refused: AtomicU64,
     pub(crate) tls_failed: AtomicU64,
+    over: [[AtomicU64; BOUNDS.len()]; TRANSPORTS.len()],
     latency: [Histogram; TRANSPORTS.len()],
     pub(crate) reloads: Reloads,
+}
+
+/// Decisions by rule and tier: never more of these than the bound.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    by_rule: BTreeMap<Box<str>, ByTier>,
+    /// How many pairs of a rule and a tier there are.
+    pairs: usize,
+}
+
+/// Few: they are looked through one by one.
+type ByTier = Vec<(Box<str>, ByOutcome)>;
+
+impl Decisions {
+    fn get(&self, rule: &str, tier: &str) -> Option<&ByOutcome> {
+        let of_rule = self.by_rule.get(rule)?;
+        of_rule.iter().find(|(of, _)| **of == *tier).map(|(_, counts)| counts)
+    }
+
+    /// The same, made if need be, unless there are too many.
+    fn get_or_make(&mut self, rule: &str, tier: &str) -> &ByOutcome {
+        let is_full = self.pairs >= MAX_COUNTED && self.get(rule, tier).is_none();
+        let (rule, tier) = if is_full { (OTHERS, NO_TIER) } else { (rule, tier) };
+        let of_rule = self.by_rule.entry(rule.into()).or_default();
+        let known = of_rule.iter().position(|(of, _)| **of == *tier);
+        let place = known.unwrap_or_else(|| {
+            self.pairs += 1;
+            of_rule.push((tier.into(), ByOutcome::default()));
+            of_rule.len() - 1
+        });
+        &of_rule[place].1
+    }
+
+    /// Each rule and tier with its counts.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str, &ByOutcome)> {
+        self.by_rule.iter().flat_map(|(rule, of_rule)| {
+            of_rule.iter().map(move |(tier, counts)| (&**rule, &**tier, counts))
+        })
+    }
 }
 
 /// What became of the policy since the start.
@@ -121,12 +163,17 @@ impl Metrics {
         &self.latency[transport as usize]
     }
 
+    /// How often clients of a transport have gone over a bound.
+    pub(crate) fn over(&self, transport: Transport, bound: Bound) -> &AtomicU64 {
+        &self.over[transport as usize][bound as usize]
+    }
+
     pub(crate) fn client_limits(&self, transport: Transport) -> &ClientCounts {
         &self.client_limits[transport as usize]
     }
 
-    /// Counts a decision that was in earnest.
-    pub(crate) fn decided(&self, transport: Transport, ruling: &Ruling) {
+    /// Counts a decision that was in earnest, of a request of this tier of the policy.
+    pub(crate) fn decided(&self, transport: Transport, ruling: &Ruling, tier: Option<&str>) {
         let outcome = match ruling.reason() {
             _ if ruling.is_allowed() => ALLOWED,
             Reason::Block => BLOCKED,
@@ -134,24 +181,22 @@ impl Metrics {
             _ if ruling.error().is_some() => ERROR,
             _ => DENIED,
         };
-        let rule = ruling.rule().unwrap_or(NO_RULE);
-        self.count(transport, rule, outcome);
+        let of = (ruling.rule().unwrap_or(NO_RULE), tier.unwrap_or(NO_TIER));
+        self.count(transport, of, outcome);
         if ruling.is_degraded() {
-            self.count(transport, rule, DEGRADED);
+            self.count(transport, of, DEGRADED);
         }
         for rule in ruling.rules().filter(|rule| rule.is_shadow() && !rule.is_allowed()) {
-            self.count(transport, rule.rule(), SHADOW_DENIED);
+            self.count(transport, (rule.rule(), of.1), SHADOW_DENIED);
         }
     }
 
-    fn count(&self, transport: Transport, rule: &str, outcome: usize) {
-        if let Some(counts) = self.decisions.read().get(rule) {
+    fn count(&self, transport: Transport, (rule, tier): (&str, &str), outcome: usize) {
+        if let Some(counts) = self.decisions.read().get(rule, tier) {
             add(&counts[transport as usize][outcome]);
             return;
         }
-        let mut decisions = self.decisions.write();
-        let rule = if decisions.len() < MAX_COUNTED_RULES { rule } else { OTHERS };
-        add(&decisions.entry(rule.into()).or_default()[transport as usize][outcome]);
+        add(&self.decisions.write().get_or_make(rule, tier)[transport as usize][outcome]);
     }
 }
 
@@ -165,14 +210,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_past_the_bound_are_counted_together() {
+    fn rules_and_tiers_past_the_bound_are_counted_together() {
         let metrics = Metrics::default();
-        for number in 0..MAX_COUNTED_RULES + 5 {
-            metrics.count(Transport::Http, &number.to_string(), ALLOWED);
+        let of_tiers = MAX_COUNTED / 2;
+        for number in 0..of_tiers {
+            metrics.count(Transport::Http, ("one", &number.to_string()), ALLOWED);
         }
+        for number in 0..MAX_COUNTED - of_tiers + 5 {
+            metrics.count(Transport::Http, (&number.to_string(), ""), ALLOWED);
+        }
+        metrics.count(Transport::Http, ("one", "7"), ALLOWED);
         let decisions = metrics.decisions.read();
-        assert_eq!(decisions.len(), MAX_COUNTED_RULES + 1);
-        let others = &decisions[OTHERS][Transport::Http as usize];
-        assert_eq!(others[ALLOWED].load(Ordering::Relaxed), 5);
+        assert_eq!((decisions.pairs, decisions.iter().count()), (MAX_COUNTED + 1, MAX_COUNTED + 1));
+        let allowed = |rule, tier| {
+            decisions.get(rule, tier).unwrap()[Transport::Http as usize][ALLOWED]
+                .load(Ordering::Relaxed)
+        };
+        assert_eq!((allowed(OTHERS, ""), allowed("one", "7"), allowed("one", "8")), (5, 2, 1));
     }
 }

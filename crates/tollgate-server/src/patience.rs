@@ -1,4 +1,5 @@
-//! A connection whose other end must read: one that does not is not waited for without end.
+//! A connection whose other end must speak, and read: one that does not is not waited for without
+//! end.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -15,11 +16,19 @@ pub(crate) struct Patience<S> {
     longest: Duration,
     /// Since when nothing goes out: only while that is so.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Until when something must come in: only before anything has.
+    silent: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patience<S> {
     pub(crate) fn new(stream: S, longest: Duration) -> Patience<S> {
-        Patience { stream, longest, waiting: None }
+        Patience { stream, longest, waiting: None, silent: None }
+    }
+
+    /// Fails also when nothing at all comes in for so long from now.
+    pub(crate) fn first_byte(mut self, within: Duration) -> Patience<S> {
+        self.silent = Some(Box::pin(sleep(within)));
+        self
     }
 
     fn bounded<T>(
@@ -44,7 +53,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patience<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.silent = None;
+        }
+        let Some(silent) = &mut self.silent else { return read };
+        ready!(silent.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(ErrorKind::TimedOut, "nothing was said")))
     }
 }
 
@@ -98,6 +113,22 @@ mod tests {
         let error = Patience::new(stream, LONGEST).write_all(b"longer than four").await;
         assert_eq!(error.unwrap_err().kind(), ErrorKind::TimedOut);
         assert!(before.elapsed() >= LONGEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_that_never_speaks_is_given_up_and_one_that_has_spoken_is_not() {
+        let (stream, mut other) = duplex(4);
+        let mut patience = Patience::new(stream, LONGEST).first_byte(LONGEST / 2);
+        let before = Instant::now();
+        let error = patience.read_u8().await.unwrap_err();
+        assert_eq!((error.kind(), before.elapsed()), (ErrorKind::TimedOut, LONGEST / 2));
+        let mut patience = patience.first_byte(LONGEST / 2);
+        other.write_all(b"ab").await.unwrap();
+        assert_eq!(patience.read_u8().await.unwrap(), b'a');
+        sleep(LONGEST).await;
+        assert_eq!(patience.read_u8().await.unwrap(), b'b');
+        let speaks = async { (sleep(LONGEST).await, other.write_all(b"c").await) };
+        assert_eq!(tokio::join!(patience.read_u8(), speaks).0.unwrap(), b'c');
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use tollgate_tower::ClientIp;
 use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
 use crate::backend::Backend;
-use crate::bounds::{MAX_CONNECTIONS, MAX_THREADS};
+use crate::bounds::{Bounds, MAX_CONNECTIONS, MAX_THREADS};
 use crate::grpc;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
@@ -137,6 +137,7 @@ impl Server {
         tokio::select! {
             () = stop => {}
             () = certificates => {}
+            () = app.operators.follow_tokens() => {}
             Some(ended) = serving.join_next() => stopped = stopped.and(ended),
         }
         app.stopping.store(true, Ordering::Relaxed);
@@ -181,6 +182,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn grpc(mut self, address: Option<SocketAddr>) -> ServerBuilder {
         self.grpc = address;
+        self
+    }
+
+    /// What a request may take, over any transport. Numbers past what the server can bear are cut.
+    #[must_use]
+    pub fn bounds(mut self, bounds: Bounds) -> ServerBuilder {
+        self.settings.bounds = bounds.sensible();
         self
     }
 

@@ -18,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::bounds::{CERTIFICATES_LOOK, HANDSHAKE_TIMEOUT, MAX_PEM};
 use crate::metrics::{TRANSPORTS, Transport};
+use crate::operate::blocking;
 
 /// Where the server's certificate is, and whose clients it talks to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,17 +167,19 @@ impl Acceptor {
 
     /// Looks every now and then whether the files hold something else. They are small, and their
     /// bytes say more than what a file system says of changes, over links and mounts of all kinds.
-    pub(crate) async fn follow(&self) {
+    pub(crate) async fn follow(self: Arc<Self>) {
         let mut said = String::new();
         loop {
             sleep(CERTIFICATES_LOOK).await;
-            let error = match self.look() {
-                Ok(Seen::Same) => String::new(),
-                Ok(Seen::Changed) => {
+            let acceptor = Arc::clone(&self);
+            // Where a file system that hangs holds up nobody.
+            let error = match blocking(move || acceptor.look()).await {
+                Ok(Ok(Seen::Changed)) => {
                     tracing::info!("the certificates were changed");
                     String::new()
                 }
-                Err(error) => error.to_string(),
+                Ok(Err(error)) => error.to_string(),
+                _ => String::new(),
             };
             // What stays wrong is told once.
             if !error.is_empty() && error != said {

@@ -92,15 +92,10 @@ thread_local! {
 }
 
 impl Top {
-    /// Sees a decision. `who` is asked for the rule and the key only where it is looked at; it is
-    /// `None` where no rule decided.
+    /// For how many decisions this one is to be counted; 0 where it is not to be looked at.
     #[inline]
-    pub(crate) fn seen<'w>(
-        &self,
-        allowed: bool,
-        who: impl FnOnce() -> Option<(Timestamp, &'w str, Key<'w>)>,
-    ) {
-        let due = SAMPLING.with(|both| {
+    pub(crate) fn due(&self, allowed: bool) -> u64 {
+        SAMPLING.with(|both| {
             let cell = &both[usize::from(allowed)];
             let mut sampling = cell.get();
             sampling.left -= 1;
@@ -110,16 +105,18 @@ impl Top {
             }
             let weight = sampling.gap;
             cell.set(sampling.next(self.window.load(Ordering::Relaxed)));
-            weight
-        });
-        if due > 0
-            && let Some((now, rule, key)) = who()
-        {
-            self.count(u64::from(due), allowed, now, (rule, &key));
-        }
+            u64::from(weight)
+        })
     }
 
-    fn count(&self, weight: u64, allowed: bool, now: Timestamp, who: (&str, &[(&str, &str)])) {
+    /// Counts a decision that is [`due`](Self::due).
+    pub(crate) fn count(
+        &self,
+        weight: u64,
+        allowed: bool,
+        now: Timestamp,
+        who: (&str, &[(&str, &str)]),
+    ) {
         let hash = self.hasher.hash_one(who);
         // Who meets another here goes on: one decision more or less changes no order.
         let Some(mut windows) = self.windows.try_lock() else { return };
@@ -136,7 +133,9 @@ impl Top {
     /// The largest `most` keys, and the time they are of.
     pub(crate) fn list(&self, by: By, most: usize, now: Timestamp) -> (Vec<Ranked>, Duration) {
         let mut windows = self.windows.lock();
-        windows.turn(now);
+        if windows.turn(now) {
+            self.window.fetch_add(1, Ordering::Relaxed);
+        }
         let mut merged: HashMap<u64, Ranked> = HashMap::new();
         for (hash, ranked) in
             windows.before.of(by).entries.iter().chain(&windows.now.of(by).entries)

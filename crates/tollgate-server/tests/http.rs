@@ -122,6 +122,7 @@ fn a_reservation_that_nobody_settles_is_given_back_and_forgotten() {
     let held = server.post("/v1/reserve", body).json();
     assert!(server.ask("GET /metrics", &[]).body.contains("\ntollgate_holds 1\n"));
     server.clock.advance(Duration::from_millis(500));
+    assert!(server.ask("GET /metrics", &[]).body.contains("\ntollgate_holds 0\n"));
     assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
     let path = format!("/v1/reserve/{}/commit", held["id"].as_str().unwrap());
     let problem = server.post(&path, "").problem(404);
@@ -150,10 +151,10 @@ fn metrics_count_decisions_by_rule_and_outcome() {
     let answer = server.ask("GET /metrics", &[]);
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     for line in [
-        "tollgate_decisions_total{rule=\"per-user\",outcome=\"allowed\",transport=\"http\"} 2",
-        "tollgate_decisions_total{rule=\"per-user\",outcome=\"denied\",transport=\"http\"} 1",
-        "tollgate_decisions_total{rule=\"per-user\",outcome=\"error\",transport=\"http\"} 1",
-        "tollgate_decisions_total{rule=\"quiet\",outcome=\"shadow_denied\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"per-user\",tier=\"\",outcome=\"allowed\",transport=\"http\"} 2",
+        "tollgate_decisions_total{rule=\"per-user\",tier=\"\",outcome=\"denied\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"per-user\",tier=\"\",outcome=\"error\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"quiet\",tier=\"\",outcome=\"shadow_denied\",transport=\"http\"} 1",
         "tollgate_live_keys 2",
         "tollgate_evictions_total 0",
         "tollgate_bad_requests_total 1",
@@ -169,10 +170,10 @@ fn metrics_count_every_transport_and_how_long_it_took() {
     server.resp("TG.CHECK user ana\r\nTHROTTLE a 1 1 3600\r\nTHROTTLE a 1 1 3600\r\nNO\r\n");
     let metrics = server.ask("GET /metrics", &[]).body;
     for line in [
-        "tollgate_decisions_total{rule=\"per-user\",outcome=\"allowed\",transport=\"resp\"} 1",
-        "tollgate_decisions_total{rule=\"(client limits)\",outcome=\"allowed\",transport=\"http\"} 1",
-        "tollgate_decisions_total{rule=\"(client limits)\",outcome=\"allowed\",transport=\"resp\"} 1",
-        "tollgate_decisions_total{rule=\"(client limits)\",outcome=\"denied\",transport=\"resp\"} 1",
+        "tollgate_decisions_total{rule=\"per-user\",tier=\"\",outcome=\"allowed\",transport=\"resp\"} 1",
+        "tollgate_decisions_total{rule=\"(client limits)\",tier=\"\",outcome=\"allowed\",transport=\"http\"} 1",
+        "tollgate_decisions_total{rule=\"(client limits)\",tier=\"\",outcome=\"allowed\",transport=\"resp\"} 1",
+        "tollgate_decisions_total{rule=\"(client limits)\",tier=\"\",outcome=\"denied\",transport=\"resp\"} 1",
         "tollgate_request_duration_seconds_count{transport=\"http\"} 1",
         "tollgate_connections_accepted_total{transport=\"resp\"} 1",
         "tollgate_resp_errors_total 1",
@@ -224,4 +225,47 @@ fn a_policy_that_is_replaced_is_obeyed_at_once() {
     let text = support::POLICY.replace("10/min", "100/min");
     server.gate.replace(tollgate::Policy::from_toml("t", &text).unwrap().policy).unwrap();
     assert_eq!(server.post("/v1/peek", ANA).json()["limit"], 100);
+}
+
+#[test]
+fn metrics_tell_a_tier_only_where_the_policy_has_it() {
+    let server = Running::new();
+    let limit = "limit = \"10/min\"";
+    let text = support::POLICY.replace(limit, &format!("{limit}\ntiers = {{ pro = \"20/min\" }}"));
+    server.gate.replace(tollgate::Policy::from_toml("t", &text).unwrap().policy).unwrap();
+    for tier in ["pro", "pro", "made up"] {
+        let body = format!(r#"{{"attributes": {{"user": "ana", "tier": "{tier}"}}}}"#);
+        assert_eq!(server.post("/v1/check", &body).json()["allowed"], true);
+    }
+    let metrics = server.ask("GET /metrics", &[]).body;
+    for (tier, times) in [("pro", 2), ("", 1)] {
+        let labels = format!("rule=\"per-user\",tier=\"{tier}\",outcome=\"allowed\"");
+        let line = format!("tollgate_decisions_total{{{labels},transport=\"http\"}} {times}");
+        assert!(metrics.lines().any(|of| of == line), "{line} in\n{metrics}");
+    }
+    assert!(!metrics.contains("made up"), "{metrics}");
+}
+
+#[test]
+fn metrics_tell_what_was_reclaimed_and_whether_few_have_all_the_denials() {
+    let server = Running::new();
+    for (user, times) in [("ana", 13), ("ben", 11), ("cleo", 1)] {
+        let body = format!(r#"{{"attributes": {{"user": "{user}"}}}}"#);
+        (0..times).for_each(|_| assert_eq!(server.post("/v1/check", &body).status, 200));
+    }
+    let metrics = server.ask("GET /metrics", &[]).body;
+    for line in [
+        "tollgate_top_denials{rank=\"1\"} 3",
+        "tollgate_top_denials{rank=\"2\"} 1",
+        "tollgate_top_denials{rank=\"3\"} 0",
+        "tollgate_reclaimed_total 0",
+    ] {
+        assert!(metrics.lines().any(|of| of == line), "{line} in\n{metrics}");
+    }
+    assert!(!metrics.contains("ana"), "a key is no label:\n{metrics}");
+    server.clock.advance(Duration::from_secs(3600));
+    server.gate.store().reclaim();
+    let metrics = server.ask("GET /metrics", &[]).body;
+    assert!(metrics.contains("\ntollgate_reclaimed_total 3\n"), "{metrics}");
+    assert!(metrics.contains("\ntollgate_top_denials{rank=\"1\"} 0\n"), "{metrics}");
 }

@@ -183,10 +183,8 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
         .http(config.http)
         .grpc(config.grpc)
         .resp(config.resp)
-        .resp_bounds(RespBounds {
-            connections: config.max_resp_connections,
-            ..RespBounds::default()
-        })
+        .bounds(config.bounds)
+        .resp_bounds(resp_bounds(config))
         .resp_threads(config.resp_threads.unwrap_or_else(half_the_cores))
         .tls(tls(config))
         .max_connections(config.max_connections)
@@ -203,6 +201,17 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
     Ok(named.fold(server, |server, (attribute, header)| {
         server.header_attribute(attribute, header.clone())
     }))
+}
+
+fn resp_bounds(config: &Config) -> RespBounds {
+    let usual = RespBounds::default();
+    RespBounds {
+        connections: config.max_resp_connections,
+        first_byte: config.bounds.first_byte,
+        rest_of_command: config.bounds.body_time,
+        idle: config.bounds.idle.unwrap_or(usual.idle),
+        ..usual
+    }
 }
 
 /// What is left for HTTP, and for clients that are on the same machine.

@@ -12,9 +12,6 @@ use crate::Failure;
 pub(super) fn admin(config: &Config, policy: Option<&Path>) -> Result<(Admin, bool), Failure> {
     let mut tokens = AdminTokens::new();
     let wrong = |error| Failure::Usage(vec![chain(&error)]);
-    if let Some(file) = &config.admin_tokens {
-        tokens.add_file(file).map_err(wrong)?;
-    }
     for (token, name, role) in [
         (&config.admin_token_read, "configured-read", AdminRole::Read),
         (&config.admin_token_write, "configured-write", AdminRole::Write),
@@ -23,8 +20,12 @@ pub(super) fn admin(config: &Config, policy: Option<&Path>) -> Result<(Admin, bo
             tokens.add(name, role, token).map_err(wrong)?;
         }
     }
-    let anybody = !tokens.is_empty() || config.insecure_admin;
+    // Who has a file may put tokens into it later.
+    let anybody = !tokens.is_empty() || config.admin_tokens.is_some() || config.insecure_admin;
     let mut admin = Admin::new().tokens(tokens).listen(config.admin);
+    if let Some(file) = &config.admin_tokens {
+        admin = admin.token_file(file).map_err(wrong)?;
+    }
     if config.insecure_admin {
         admin = admin.insecure();
     }

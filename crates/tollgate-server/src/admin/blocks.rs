@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::call::{Answer, Call, Change, Reply, at, cursor, wrong};
 use super::keys::changed_meanwhile;
 use super::target::{Target, named, request};
-use crate::bounds::{MAX_BODY, MAX_SECONDS};
+use crate::bounds::MAX_SECONDS;
 use crate::http::{Attributes, Problem, millis, parse};
 
 pub(super) const BLOCK_EXAMPLE: &str =
@@ -52,12 +52,12 @@ pub(super) async fn list(call: Call) -> Answer {
 }
 
 pub(super) async fn block(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.short_bytes().await?;
     let asked: Asked<'_> = parse(&body, BLOCK_EXAMPLE)?;
     let length = length(asked.for_seconds).map_err(|problem| problem.example(BLOCK_EXAMPLE))?;
     let backend = &call.app.backend;
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
-    let target = Target::read(&backend.policy(), by_key, asked.attributes.as_ref())
+    let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(BLOCK_EXAMPLE))?;
     let keys = match &target {
         Target::Key(key, _) => match backend.block_key(key, length).await? {
@@ -79,7 +79,7 @@ fn length(seconds: Option<u64>) -> Result<Duration, Problem> {
 }
 
 pub(super) async fn lift(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.short_bytes().await?;
     let asked: Asked<'_> = parse(&body, LIFT_EXAMPLE)?;
     if asked.for_seconds.is_some() {
         let detail = "\"for_seconds\" is for blocks, a block is lifted at once";
@@ -87,7 +87,7 @@ pub(super) async fn lift(mut call: Call) -> Answer {
     }
     let backend = &call.app.backend;
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
-    let target = Target::read(&backend.policy(), by_key, asked.attributes.as_ref())
+    let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(LIFT_EXAMPLE))?;
     let keys = match &target {
         Target::Key(key, _) => usize::from(backend.unblock_key(key).await?),

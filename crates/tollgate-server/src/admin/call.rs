@@ -14,8 +14,8 @@ use tollgate::{Rule, Timestamp};
 
 use super::tokens::AdminRole;
 use crate::app::App;
-use crate::bounds::MAX_PAGE;
-use crate::http::{Problem, cut, read};
+use crate::bounds::{Bounds, MAX_PAGE};
+use crate::http::{Problem, cut};
 use crate::operate::Away;
 
 /// A question of an operator who was let in.
@@ -55,7 +55,16 @@ pub(super) type Answer = Result<Reply, Problem>;
 impl Call {
     /// The body, of at most so many bytes.
     pub(super) async fn bytes(&mut self, most: usize) -> Result<Bytes, Problem> {
-        read(std::mem::take(&mut self.body), most).await
+        self.app.long_body(std::mem::take(&mut self.body), most).await
+    }
+
+    /// The body, of as many bytes as anybody's.
+    pub(super) async fn short_bytes(&mut self) -> Result<Bytes, Problem> {
+        self.bytes(self.bounds().body).await
+    }
+
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.app.settings.bounds
     }
 
     /// The query, of which only these names are known.

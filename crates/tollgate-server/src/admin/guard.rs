@@ -39,7 +39,10 @@ pub(super) async fn answer(
     let who = match app.operators.let_in(&head.headers, peer, route.role) {
         Ok(who) => who,
         Err(kept) => {
-            tracing::warn!(?peer, path = route.operation.path, "an operator was not let in");
+            let path = route.operation.path;
+            if let Some(left_out) = app.operators.kept_out.may_log(app.backend.clock().now()) {
+                tracing::warn!(?peer, path, left_out, "an operator was not let in");
+            }
             return app.count_bad(kept.response());
         }
     };
@@ -87,7 +90,8 @@ impl Operators {
                 wait.as_millis().div_ceil(1000).try_into().unwrap_or(1),
             ));
         }
-        let Some((name, role)) = bearer(given).and_then(|token| self.tokens.find(token)) else {
+        let tokens = self.tokens.get();
+        let Some((name, role)) = bearer(given).and_then(|token| tokens.find(token)) else {
             if let Some(limiter) = limiter {
                 // Counted only: what it says was asked for above.
                 let _ = limiter.check(address).is_allowed();
@@ -105,7 +109,7 @@ impl Operators {
         let local = peer.is_some_and(|peer| peer.is_loopback());
         if !self.insecure || !local {
             return Err(Kept::Unknown(
-                match (self.tokens.is_empty(), self.insecure) {
+                match (self.tokens.get().is_empty(), self.insecure) {
                     (true, false) => {
                         "there are no tokens: start the server with --admin-tokens FILE, or with \
                          --insecure-admin to let in everybody on its machine"

@@ -10,7 +10,7 @@ use tollgate::{
 
 use super::call::{Answer, Call, Change, Reply, cursor, object, rule, wrong};
 use super::target::{Target, named, request};
-use crate::bounds::{MAX_BODY, MAX_NOT_APPLIED};
+use crate::bounds::MAX_NOT_APPLIED;
 use crate::http::{Attributes, Problem, millis, parse, reason};
 use crate::operate::Search;
 
@@ -65,11 +65,11 @@ struct Asked<'a> {
 }
 
 pub(super) async fn status(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.short_bytes().await?;
     let asked: Asked<'_> = parse(&body, STATUS_EXAMPLE)?;
     let backend = &call.app.backend;
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
-    let target = Target::read(&backend.policy(), by_key, asked.attributes.as_ref())
+    let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(STATUS_EXAMPLE))?;
     let mut told = target.shown();
     match &target {
@@ -187,7 +187,7 @@ struct Reset<'a> {
 }
 
 pub(super) async fn reset(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.short_bytes().await?;
     let asked: Reset<'_> = parse(&body, RESET_EXAMPLE)?;
     let backend = &call.app.backend;
     let policy = backend.policy();
@@ -212,7 +212,7 @@ pub(super) async fn reset(mut call: Call) -> Answer {
         | (name @ None, key @ None, None, attributes @ Some(_))
             if !every_key && !everything =>
         {
-            let target = Target::read(&policy, (name, key.as_ref()), attributes.as_ref())
+            let target = Target::read(&call, (name, key.as_ref()), attributes.as_ref())
                 .map_err(|problem| problem.example(RESET_EXAMPLE))?;
             let keys = match &target {
                 Target::Key(key, _) => usize::from(backend.reset_key(key).await?),

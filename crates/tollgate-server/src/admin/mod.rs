@@ -5,6 +5,7 @@ mod blocks;
 mod call;
 mod guard;
 mod keys;
+mod known;
 mod overrides;
 mod policy;
 mod routes;
@@ -15,14 +16,17 @@ mod tokens;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tollgate::{Limit, Limiter};
 
 use audit::{Audit, AuditFile};
+use known::KnownTokens;
 pub(crate) use routes::{ROUTES, router};
 pub use tokens::{AdminRole, AdminTokenError, AdminTokens};
 
 use crate::bounds::MAX_WRONG_TOKENS;
+use crate::seldom::Seldom;
 
 /// Who may operate the server, and where.
 ///
@@ -37,7 +41,7 @@ use crate::bounds::MAX_WRONG_TOKENS;
 #[derive(Clone, Debug, Default)]
 pub struct Admin {
     pub(crate) listen: AdminListen,
-    tokens: AdminTokens,
+    tokens: Arc<KnownTokens>,
     insecure: bool,
     audit: Option<AuditFile>,
     policy_file: Option<PathBuf>,
@@ -64,8 +68,20 @@ impl Admin {
     /// Answers those who have one of these tokens.
     #[must_use]
     pub fn tokens(mut self, tokens: AdminTokens) -> Admin {
-        self.tokens = tokens;
+        self.tokens = Arc::new(KnownTokens::fixed(tokens));
         self
+    }
+
+    /// Answers also those whose tokens are in this file, which looks as
+    /// [`AdminTokens::add_file`] says. The server reads it again within seconds of a change; what is
+    /// wrong then leaves all tokens as they were.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, a line is wrong, or a token is one of those given before.
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Result<Admin, AdminTokenError> {
+        let beside = AdminTokens::clone(&self.tokens.get());
+        self.tokens = Arc::new(KnownTokens::with_file(beside, path.into())?);
+        Ok(self)
     }
 
     /// Where operators are answered: where everybody is, if not said.
@@ -103,12 +119,14 @@ impl Admin {
 #[derive(Debug)]
 pub(crate) struct Operators {
     listen: AdminListen,
-    tokens: AdminTokens,
+    tokens: Arc<KnownTokens>,
     insecure: bool,
     audit: Audit,
     policy_file: Option<PathBuf>,
     /// Wrong tokens by address; `None` only if its own limit were impossible.
     wrong_tokens: Option<Limiter>,
+    /// Who was not let in is logged, and cannot fill the log.
+    kept_out: Seldom,
     /// Held while the policy is replaced, so that who names a version replaces that version.
     replacing: tokio::sync::Mutex<()>,
 }
@@ -125,8 +143,14 @@ impl Operators {
             audit: Audit::new(admin.audit),
             policy_file: admin.policy_file,
             wrong_tokens,
+            kept_out: Seldom::default(),
             replacing: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Keeps up with the tokens of a file, if there is one; for ever.
+    pub(crate) async fn follow_tokens(&self) {
+        Arc::clone(&self.tokens).follow().await;
     }
 
     /// Whether operators are answered where everybody is.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tollgate::{Client, Limit, Numbers, Override, Timestamp};
 
 use super::call::{Answer, Call, Change, Reply, at, cursor, object, wrong};
-use crate::bounds::{MAX_BODY, MAX_SECONDS};
+use crate::bounds::MAX_SECONDS;
 use crate::http::{Attributes, Problem, cut, parse};
 
 pub(super) const SET_EXAMPLE: &str =
@@ -80,9 +80,10 @@ fn numbers(numbers: &Numbers) -> Value {
 }
 
 pub(super) async fn set(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.short_bytes().await?;
     let now = call.now();
     let asked: Asked<'_> = parse(&body, SET_EXAMPLE)?;
+    asked.client.check(call.bounds()).map_err(|over| over.example(SET_EXAMPLE))?;
     let change = asked.change(now).map_err(|problem| problem.example(SET_EXAMPLE))?;
     let target = shown(&change, now);
     if let Err(error) = call.app.backend.set_override(change).await? {
@@ -151,8 +152,9 @@ fn client(attributes: &Attributes<'_>) -> Client {
 }
 
 pub(super) async fn remove(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.short_bytes().await?;
     let asked: Removed<'_> = parse(&body, REMOVE_EXAMPLE)?;
+    asked.client.check(call.bounds()).map_err(|over| over.example(REMOVE_EXAMPLE))?;
     let client = client(&asked.client);
     let removed = call.app.backend.remove_override(&client).await?;
     let (target, result) = (json!({"client": object(&client)}), json!({"removed": removed}));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate::{Policy, Request, Rule};
 
-use super::call::{object, rule, wrong};
+use super::call::{Call, object, rule, wrong};
 use crate::http::{Attributes, Problem, cut};
 use crate::operate::RuleKey;
 
@@ -18,13 +18,17 @@ pub(super) enum Target<'a> {
 impl<'a> Target<'a> {
     /// A rule and a key of it, or attributes of a request, and never both.
     pub(super) fn read(
-        policy: &Policy,
+        call: &Call,
         (name, key): (Option<&str>, Option<&Attributes<'_>>),
         attributes: Option<&'a Attributes<'a>>,
     ) -> Result<Target<'a>, Problem> {
+        for given in key.into_iter().chain(attributes) {
+            given.check(call.bounds())?;
+        }
+        let policy = call.app.backend.policy();
         match (name, key, attributes) {
             (Some(name), Some(key), None) => {
-                let key = rule_key(rule(policy, name)?, key)?;
+                let key = rule_key(rule(&policy, name)?, key)?;
                 let target = json!({"rule": key.0.rule, "key": key.1});
                 Ok(Target::Key(key.0, target))
             }

@@ -97,19 +97,11 @@ impl AdminTokens {
     /// # Errors
     /// Where the file cannot be read, or a line is wrong.
     pub fn add_file(&mut self, path: impl AsRef<Path>) -> Result<(), AdminTokenError> {
-        let path = path.as_ref();
-        let file = path.display().to_string();
-        let wrong = |source| AdminTokenError {
-            place: file.clone(),
-            what: "cannot be read".to_owned(),
-            source: Some(source),
-        };
-        let opened = File::open(path).map_err(wrong)?;
-        if is_open_to_others(&opened) {
+        let Contents { text, open_to_others } = Contents::of(path.as_ref())?;
+        let file = path.as_ref().display().to_string();
+        if open_to_others {
             tracing::warn!("{file} can be read by every user of this machine: chmod o-rwx it");
         }
-        let mut text = String::new();
-        opened.take(MAX_TOKEN_FILE).read_to_string(&mut text).map_err(wrong)?;
         self.add_lines(&file, &text)
     }
 
@@ -138,6 +130,27 @@ impl AdminTokens {
         }
         let known = self.0.get(usize::try_from(found).ok()?)?;
         Some((&known.name, known.role))
+    }
+}
+
+/// What a file of tokens holds.
+struct Contents {
+    text: String,
+    open_to_others: bool,
+}
+
+impl Contents {
+    fn of(path: &Path) -> Result<Contents, AdminTokenError> {
+        let wrong = |source| AdminTokenError {
+            place: path.display().to_string(),
+            what: "cannot be read".to_owned(),
+            source: Some(source),
+        };
+        let opened = File::open(path).map_err(wrong)?;
+        let open_to_others = is_open_to_others(&opened);
+        let mut text = String::new();
+        opened.take(MAX_TOKEN_FILE).read_to_string(&mut text).map_err(wrong)?;
+        Ok(Contents { text, open_to_others })
     }
 }
 

@@ -9,7 +9,7 @@ use tollgate::{EnvoyDescriptor, Key, Part};
 use super::rate_limit_descriptor::{Entry, RateLimitOverride};
 use super::rate_limit_response::rate_limit::Unit;
 use super::{RateLimitDescriptor, RateLimitRequest};
-use crate::bounds::{MAX_DESCRIPTORS, MAX_ENTRIES, MAX_VALUE};
+use crate::bounds::{Bound, Bounds};
 
 /// How many descriptors are read without an allocation: requests have few.
 const INLINE: usize = 2;
@@ -19,7 +19,21 @@ pub(super) type Asks<'r> = SmallVec<[Ask<'r>; INLINE]>;
 
 /// What is wrong with a request, and what would be right.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wrong(pub(super) String);
+pub(crate) struct Wrong {
+    pub(crate) text: String,
+    /// The bound that was gone over, if that is it.
+    pub(crate) over: Option<Bound>,
+}
+
+impl Wrong {
+    pub(super) fn new(text: impl Into<String>) -> Wrong {
+        Wrong { text: text.into(), over: None }
+    }
+
+    fn over(bound: Bound, text: String) -> Wrong {
+        Wrong { text, over: Some(bound) }
+    }
+}
 
 /// What one descriptor asks for.
 pub(super) struct Ask<'r> {
@@ -59,6 +73,14 @@ pub(super) struct SentKey<'r> {
     entries: &'r [Entry],
 }
 
+impl SentKey<'_> {
+    /// As operators are told it.
+    pub(super) fn shown(&self) -> SmallVec<[(&str, &str); 8]> {
+        let entries = self.entries.iter().map(|entry| (&*entry.key, &*entry.value));
+        std::iter::once(("domain", self.domain)).chain(entries).collect()
+    }
+}
+
 impl Key for SentKey<'_> {
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
         part(Part::Bytes(self.domain.as_bytes()));
@@ -70,24 +92,29 @@ impl Key for SentKey<'_> {
 }
 
 /// What `request` asks for, or what is wrong with it.
-pub(super) fn read(request: &RateLimitRequest) -> Result<Asks<'_>, Wrong> {
+pub(super) fn read<'r>(request: &'r RateLimitRequest, bounds: &Bounds) -> Result<Asks<'r>, Wrong> {
     let RateLimitRequest { domain, descriptors, hits_addend } = request;
     if domain.is_empty() {
         let message = "the domain is empty, must be the one that the limits are for, such as edge";
-        return Err(Wrong(message.to_owned()));
+        return Err(Wrong::new(message));
     }
-    short(domain, || "the domain".to_owned())?;
+    short(domain, bounds, || "the domain".to_owned())?;
     if descriptors.is_empty() {
         let message = "there are no descriptors, must be at least one, such as entries {key: \"user\", value: \"42\"}";
-        return Err(Wrong(message.to_owned()));
+        return Err(Wrong::new(message));
     }
-    if descriptors.len() > MAX_DESCRIPTORS {
-        let given = descriptors.len();
-        return Err(Wrong(format!("{given} descriptors, must be at most {MAX_DESCRIPTORS}")));
+    if descriptors.len() > bounds.descriptors {
+        let (given, most) = (descriptors.len(), bounds.descriptors);
+        let message = format!("{given} descriptors, must be at most {most}");
+        return Err(Wrong::over(Bound::Descriptors, message));
     }
     let hits = u64::from(*hits_addend).max(1);
     let asks = descriptors.iter().enumerate();
-    asks.map(|(place, descriptor)| ask(domain, descriptor, (place + 1, hits))).collect()
+    asks.map(|(place, descriptor)| {
+        check_entries(&descriptor.entries, place + 1, bounds)?;
+        ask(domain, descriptor, (place + 1, hits))
+    })
+    .collect()
 }
 
 fn ask<'r>(
@@ -96,7 +123,6 @@ fn ask<'r>(
     (place, hits): (usize, u64),
 ) -> Result<Ask<'r>, Wrong> {
     let RateLimitDescriptor { entries, limit, hits_addend, is_negative_hits } = descriptor;
-    check_entries(entries, place)?;
     let act = match hits_addend.unwrap_or(hits) {
         0 => Act::Look,
         units if *is_negative_hits => Act::GiveBack(units),
@@ -109,39 +135,43 @@ fn ask<'r>(
     Ok(Ask { descriptor, act, says_hits, sent })
 }
 
-fn check_entries(entries: &[Entry], place: usize) -> Result<(), Wrong> {
+fn check_entries(entries: &[Entry], place: usize, bounds: &Bounds) -> Result<(), Wrong> {
     if entries.is_empty() {
-        return Err(Wrong(format!("descriptor {place} has no entries, must have at least one")));
+        let message = format!("descriptor {place} has no entries, must have at least one");
+        return Err(Wrong::new(message));
     }
-    if entries.len() > MAX_ENTRIES {
+    // They are attributes beside the domain and the descriptor itself.
+    let most = bounds.attributes.saturating_sub(2).max(1);
+    if entries.len() > most {
         let given = entries.len();
-        let message =
-            format!("descriptor {place} has {given} entries, must be at most {MAX_ENTRIES}");
-        return Err(Wrong(message));
+        let message = format!("descriptor {place} has {given} entries, must be at most {most}");
+        return Err(Wrong::over(Bound::Attributes, message));
     }
     for (number, entry) in entries.iter().enumerate() {
         let of = |what| format!("the {what} of entry {} of descriptor {place}", number + 1);
         if entry.key.is_empty() {
-            return Err(Wrong(format!("{} is empty, must name the entry", of("key"))));
+            return Err(Wrong::new(format!("{} is empty, must name the entry", of("key"))));
         }
-        short(&entry.key, || of("key"))?;
-        short(&entry.value, || of("value"))?;
+        short(&entry.key, bounds, || of("key"))?;
+        short(&entry.value, bounds, || of("value"))?;
     }
     Ok(())
 }
 
-fn short(text: &str, what: impl FnOnce() -> String) -> Result<(), Wrong> {
-    match text.len() {
-        0..=MAX_VALUE => Ok(()),
-        long => Err(Wrong(format!("{} is {long} bytes, must be at most {MAX_VALUE}", what()))),
+fn short(text: &str, bounds: &Bounds, what: impl FnOnce() -> String) -> Result<(), Wrong> {
+    let (long, most) = (text.len(), bounds.key_length);
+    if long <= most {
+        return Ok(());
     }
+    let message = format!("{} is {long} bytes, must be at most {most}", what());
+    Err(Wrong::over(Bound::KeyLength, message))
 }
 
 fn numbers(limit: &RateLimitOverride, place: usize) -> Result<Numbers, Wrong> {
     // The numbers of the two enumerations are the same; only one of them has weeks.
     match Unit::try_from(limit.unit) {
         Ok(unit) if unit != Unit::Unknown => Ok(Numbers { count: limit.requests_per_unit, unit }),
-        _ => Err(Wrong(format!(
+        _ => Err(Wrong::new(format!(
             "the unit of the limit of descriptor {place} is {}, must be one of SECOND (1), \
              MINUTE (2), HOUR (3), DAY (4), MONTH (5), YEAR (6), WEEK (7)",
             limit.unit
@@ -172,6 +202,6 @@ pub(super) const UNITS: [(Unit, Duration); 7] = {
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }

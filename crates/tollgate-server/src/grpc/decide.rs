@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use tollgate::{Decision, Limit, Ruling};
 
 use super::answer;
-use super::ask::{self, Act, Ask, Sent, Wrong};
+use super::ask::{self, Act, Ask, Sent, SentKey, Wrong};
 use super::sent::SentHold;
 use super::{RateLimitRequest, RateLimitResponse};
 use crate::app::App;
-use crate::backend::Held;
+use crate::backend::{Backend, Held};
 use crate::bounds::DESCRIPTORS_HELD;
 use crate::client_limits::ClientLimiter;
 use crate::metrics::Transport;
@@ -31,8 +31,8 @@ pub(super) enum Verdict {
 /// What has become of a descriptor so far.
 enum Standing {
     Held(Holding),
-    /// Refused in earnest.
-    Refused(Verdict),
+    /// Refused in earnest, and whether that was without the store.
+    Refused(Verdict, bool),
     /// Only looked at, or given back to.
     Seen(Verdict),
 }
@@ -63,7 +63,7 @@ impl App {
         transport: Transport,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Wrong> {
-        let asks = ask::read(request)?;
+        let asks = ask::read(request, &self.settings.bounds)?;
         // Before anything is charged.
         let limiters: SmallVec<[Option<ClientLimiter>; 2]> =
             asks.iter().map(|ask| self.sent_limiter(ask)).collect::<Result<_, _>>()?;
@@ -116,11 +116,13 @@ impl App {
         match (ask.sent, limiter) {
             (Some(Sent { key, .. }), Some(limiter)) => {
                 let (decision, degraded) = limiter.take(key, units).await;
-                let counts = self.metrics.client_limits(transport);
-                counts.decided(decision.is_allowed(), degraded);
+                self.decided_sent((transport, degraded), (key, units), &decision);
                 Verdict::Sent(limiter.limit().clone(), decision)
             }
-            (Some(_), None) => Verdict::Nothing,
+            (Some(_), None) => {
+                self.metrics.client_limits(transport).decided(false, false);
+                Verdict::Nothing
+            }
             (None, _) => {
                 let request = ask.descriptor.request().cost(units);
                 let ruling = self.backend.check(&request).await;
@@ -149,15 +151,17 @@ impl App {
                 let limit = limiter.limit().clone();
                 match limiter.hold(key, units).await {
                     Ok(hold) => Standing::Held(Holding::Sent(limit, hold)),
-                    Err(decision) => Standing::Refused(Verdict::Sent(limit, decision)),
+                    Err((decision, degraded)) => {
+                        Standing::Refused(Verdict::Sent(limit, decision), degraded)
+                    }
                 }
             }
-            (Some(_), None) => Standing::Refused(Verdict::Nothing),
+            (Some(_), None) => Standing::Refused(Verdict::Nothing, false),
             (None, _) => {
                 let request = ask.descriptor.request().cost(units);
                 match self.backend.reserve(&request, DESCRIPTORS_HELD).await {
                     Ok(held) => Standing::Held(Holding::Ruled(held)),
-                    Err(ruling) => Standing::Refused(Verdict::Ruled(ruling)),
+                    Err(ruling) => Standing::Refused(Verdict::Ruled(ruling), false),
                 }
             }
         }
@@ -185,19 +189,36 @@ impl App {
 
     /// Keeps what is held, and counts what was decided.
     async fn conclude(&self, transport: Transport, ask: &Ask<'_>, standing: Standing) -> Verdict {
-        let verdict = match standing {
+        let (verdict, degraded) = match standing {
             Standing::Seen(verdict) => return verdict,
-            Standing::Refused(verdict) => verdict,
-            Standing::Held(holding) => holding.commit().await,
-        };
-        match &verdict {
-            Verdict::Ruled(ruling) => self.decided(transport, &ask.descriptor.request(), ruling),
-            Verdict::Sent(_, decision) => {
-                self.metrics.client_limits(transport).decided(decision.is_allowed(), false);
+            Standing::Refused(verdict, degraded) => (verdict, degraded),
+            Standing::Held(holding) => {
+                let degraded = holding.is_degraded(&self.backend);
+                (holding.commit().await, degraded)
             }
-            Verdict::Nothing => {}
+        };
+        let Act::Take(units) = ask.act else { return verdict };
+        match (&verdict, ask.sent) {
+            (Verdict::Ruled(ruling), _) => {
+                self.decided(transport, &ask.descriptor.request().cost(units), ruling);
+            }
+            (Verdict::Sent(_, decision), Some(Sent { key, .. })) => {
+                self.decided_sent((transport, degraded), (key, units), decision);
+            }
+            _ => self.metrics.client_limits(transport).decided(false, false),
         }
         verdict
+    }
+
+    /// Counts a decision by a limit that the client has sent, and remembers whom it was about.
+    fn decided_sent(
+        &self,
+        (transport, degraded): (Transport, bool),
+        (key, units): (SentKey<'_>, u64),
+        decision: &Decision,
+    ) {
+        self.metrics.client_limits(transport).decided(decision.is_allowed(), degraded);
+        self.watch_own((transport, units), decision, |seen| seen(&key.shown()));
     }
 
     async fn look_or_give_back(&self, ask: &Ask<'_>, limiter: Option<&ClientLimiter>) -> Verdict {
@@ -239,13 +260,19 @@ impl Standing {
     fn is_refused(&self) -> bool {
         match self {
             Standing::Held(_) => false,
-            Standing::Refused(_) => true,
+            Standing::Refused(..) => true,
             Standing::Seen(verdict) => !verdict.is_allowed(),
         }
     }
 }
 
 impl Holding {
+    /// Whether the units are of this node alone, since the store is away. A ruling says so itself.
+    fn is_degraded(&self, backend: &Backend) -> bool {
+        let elsewhere = matches!(backend, Backend::Redis(_));
+        elsewhere && matches!(self, Holding::Sent(_, SentHold::Memory(_)))
+    }
+
     async fn commit(self) -> Verdict {
         match self {
             Holding::Ruled(held) => {

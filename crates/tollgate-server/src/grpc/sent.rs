@@ -30,7 +30,7 @@ impl Numbers {
             return Ok(None);
         }
         let limit = Limit::fixed_window(u64::from(self.count), super::ask::length(self.unit));
-        limits.get(self.kind(), limit).map(Some).map_err(Wrong)
+        limits.get(self.kind(), limit).map(Some).map_err(Wrong::new)
     }
 }
 
@@ -61,16 +61,22 @@ impl ClientLimiter {
         self.alone().peek_n(key, cost)
     }
 
-    pub(super) async fn hold(&self, key: SentKey<'_>, cost: u64) -> Result<SentHold, Decision> {
+    /// Holds `cost`; refused, what was decided, and whether that was without the store.
+    pub(super) async fn hold(
+        &self,
+        key: SentKey<'_>,
+        cost: u64,
+    ) -> Result<SentHold, (Decision, bool)> {
         if let Some(shared) = self.shared()
             && let Ok(reserved) = shared.reserve_for(key, cost, DESCRIPTORS_HELD).await
         {
             return match reserved {
                 Reserved::Held(reservation) => Ok(SentHold::Redis(reservation)),
-                Reserved::Denied(decision) => Err(decision),
+                Reserved::Denied(decision) => Err((decision, false)),
             };
         }
-        self.alone().reserve_for(key, cost, DESCRIPTORS_HELD).map(SentHold::Memory)
+        let reserved = self.alone().reserve_for(key, cost, DESCRIPTORS_HELD);
+        reserved.map(SentHold::Memory).map_err(|decision| (decision, self.shared().is_some()))
     }
 
     pub(super) async fn give_back(&self, key: SentKey<'_>, units: u64) {

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -14,11 +15,11 @@ use tonic_health::ServingStatus;
 use super::service::Services;
 use crate::app::App;
 use crate::bounds::{
-    CONNECTION_WINDOW, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS, PING_EVERY,
+    Bound, CONNECTION_WINDOW, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_STREAMS, PING_EVERY,
     PING_TIMEOUT, WRITE_TIMEOUT,
 };
 use crate::listen::{Accepted, Listener, Stop};
-use crate::metrics::add;
+use crate::metrics::{Transport, add};
 use crate::patience::Patience;
 use crate::serve::Stopped;
 
@@ -72,28 +73,33 @@ async fn answer(accepted: Accepted, services: Services, stop: Stop) {
             services.clone().answer(request)
         }
     });
+    let bounds = &app.settings.bounds;
+    let stream = Patience::new(stream, WRITE_TIMEOUT).first_byte(bounds.first_byte);
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEADERS)
         // A whole message without waiting, and so many on a connection that do not ask for room.
-        .initial_stream_window_size(stream_window())
+        .initial_stream_window_size(stream_window(bounds.message))
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
-        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let enough = async {
         tokio::select! {
             () = stop.wait() => {}
-            () = idle(&calls) => {}
+            () = idle(&calls, bounds.idle.unwrap_or(GRPC_IDLE)) => {}
         }
     };
     tokio::select! {
         ended = &mut connection => {
             if let Err(error) = ended {
-                // Somebody who speaks something else, or has gone.
-                add(&app.metrics.bad_requests);
+                // Somebody who speaks something else, or has gone, or does not answer.
+                match error.is_timeout() {
+                    true => add(app.metrics.over(Transport::Grpc, Bound::Waiting)),
+                    false => add(&app.metrics.bad_requests),
+                }
                 tracing::debug!(%peer, %error, "a connection ended early");
             }
             return;
@@ -106,20 +112,21 @@ async fn answer(accepted: Accepted, services: Services, stop: Stop) {
 }
 
 /// Ready when nothing was called for long; at first, when nothing was called at all.
-async fn idle(calls: &AtomicU64) {
-    let (mut seen, mut patience) = (0, HEAD_TIMEOUT);
+async fn idle(calls: &AtomicU64, longest: Duration) {
+    let (mut seen, mut patience) = (0, HEAD_TIMEOUT.min(longest));
     loop {
         sleep(patience).await;
         let now = calls.load(Ordering::Relaxed);
         if now == seen {
             return;
         }
-        (seen, patience) = (now, GRPC_IDLE);
+        (seen, patience) = (now, longest);
     }
 }
 
-fn stream_window() -> u32 {
-    u32::try_from(MAX_MESSAGE).unwrap_or(u32::MAX).max(65_535)
+/// HTTP/2 knows none that is larger than a connection's.
+fn stream_window(message: usize) -> u32 {
+    u32::try_from(message).unwrap_or(u32::MAX).clamp(65_535, CONNECTION_WINDOW)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::proto::envoy::service::ratelimit::v3::rate_limit_service_server::{
 };
 use super::{RateLimitRequest, RateLimitResponse};
 use crate::app::App;
-use crate::bounds::{BODY_TIMEOUT, MAX_MESSAGE};
+use crate::bounds::Bound;
 use crate::metrics::{Transport, add};
 
 /// The path of every call of the rate limit service begins so.
@@ -46,7 +46,12 @@ impl RateLimitService for Rls {
         let answered = self.0.rate_limit(Transport::Grpc, request.get_ref()).await;
         match answered {
             Ok(response) => Ok(tonic::Response::new(response)),
-            Err(wrong) => Err(Status::invalid_argument(wrong.to_string())),
+            Err(wrong) => {
+                if let Some(bound) = wrong.over {
+                    add(self.0.metrics.over(Transport::Grpc, bound));
+                }
+                Err(Status::invalid_argument(wrong.text))
+            }
         }
     }
 }
@@ -54,12 +59,13 @@ impl RateLimitService for Rls {
 impl Services {
     /// Over `app`, with what changes their health.
     pub(super) fn new(app: Arc<App>) -> (Services, HealthReporter) {
-        let rate_limit = RateLimitServiceServer::new(Rls(Arc::clone(&app)))
-            .max_decoding_message_size(MAX_MESSAGE);
+        let message = app.settings.bounds.message;
+        let rate_limit =
+            RateLimitServiceServer::new(Rls(Arc::clone(&app))).max_decoding_message_size(message);
         let reporter = HealthReporter::new();
         let health = HealthService::from_health_reporter(reporter.clone());
         let health = tonic_health::pb::health_server::HealthServer::new(health)
-            .max_decoding_message_size(MAX_MESSAGE);
+            .max_decoding_message_size(message);
         let mut others = Routes::new(health);
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -68,9 +74,9 @@ impl Services {
         };
         // Old clients ask for the second. Both are made of what a test has read.
         if let (Ok(v1), Ok(alpha)) = (reflection().build_v1(), reflection().build_v1alpha()) {
-            let v1 = v1.max_decoding_message_size(MAX_MESSAGE);
+            let v1 = v1.max_decoding_message_size(message);
             others = others.add_service(v1);
-            others = others.add_service(alpha.max_decoding_message_size(MAX_MESSAGE));
+            others = others.add_service(alpha.max_decoding_message_size(message));
         }
         (Services { app, rate_limit, others: others.prepare() }, reporter)
     }
@@ -91,11 +97,12 @@ impl Services {
             not_grpc()
         } else if request.uri().path().starts_with(RATE_LIMIT) {
             // The message of a request can take long; a store that is away is waited for a moment.
-            match tokio::time::timeout(BODY_TIMEOUT, self.rate_limit.call(request)).await {
+            let within = self.app.settings.bounds.body_time;
+            match tokio::time::timeout(within, self.rate_limit.call(request)).await {
                 Ok(Ok(response)) => response,
                 Err(_) => {
-                    let seconds = BODY_TIMEOUT.as_secs();
-                    let message = format!("the message took longer than {seconds} seconds");
+                    add(self.app.metrics.over(Transport::Grpc, Bound::BodyTime));
+                    let message = format!("the message took longer than {within:?}");
                     Status::deadline_exceeded(message).into_http()
                 }
             }
@@ -104,7 +111,12 @@ impl Services {
             response
         };
         self.app.metrics.latency(Transport::Grpc).record(began.elapsed());
-        if is_bad(&response) {
+        let code = code(&response);
+        if code == Code::OutOfRange {
+            add(self.app.metrics.over(Transport::Grpc, Bound::Message));
+        }
+        // Health answers so for a service that it does not know.
+        if !matches!(code, Code::Ok | Code::NotFound) || !response.status().is_success() {
             add(&self.app.metrics.bad_requests);
         }
         Ok(response)
@@ -119,10 +131,8 @@ fn not_grpc() -> Response<Body> {
     response
 }
 
-/// Whether a call could not be understood. What fails at once says so in its head.
-fn is_bad(response: &Response<Body>) -> bool {
+/// What became of a call. What fails at once says so in its head.
+fn code(response: &Response<Body>) -> Code {
     let code = response.headers().get("grpc-status");
-    let code = code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
-    // Health answers so for a service that it does not know.
-    !matches!(code, Code::Ok | Code::NotFound) || !response.status().is_success()
+    code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()))
 }

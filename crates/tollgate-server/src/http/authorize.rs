@@ -16,7 +16,7 @@ use super::decision::tell;
 use super::problem::{Problem, cut};
 use super::{ProxyHeaders, segment};
 use crate::app::App;
-use crate::bounds::MAX_VALUE;
+use crate::bounds::Bound;
 use crate::metrics::Transport;
 
 /// The header of each family, and the attribute that it becomes.
@@ -79,14 +79,14 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
 impl App {
     /// What is known of the request that a proxy asks about.
     fn attributes<'r>(&'r self, head: &'r Parts) -> Result<Vec<(&'r str, Cow<'r, str>)>, Problem> {
-        let headers = &head.headers;
+        let (headers, most) = (&head.headers, self.settings.bounds.key_length);
         let family = match self.settings.proxy_headers {
             ProxyHeaders::XForwarded => X_FORWARDED,
             ProxyHeaders::XOriginal => X_ORIGINAL,
         };
         let mut attributes = Vec::with_capacity(8);
         for (header, attribute) in family {
-            if let Some(value) = value(headers, header)? {
+            if let Some(value) = value(headers, header, most)? {
                 let value = if attribute == "path" { path(value) } else { value };
                 attributes.push((attribute, Cow::Borrowed(value)));
             }
@@ -96,7 +96,7 @@ impl App {
             attributes.push(("ip", Cow::Owned(client.to_string())));
         }
         for (attribute, header) in &self.settings.header_attributes {
-            if let Some(value) = value(headers, header.as_str())? {
+            if let Some(value) = value(headers, header.as_str(), most)? {
                 attributes.push((attribute, Cow::Borrowed(value)));
             }
         }
@@ -105,7 +105,7 @@ impl App {
 }
 
 /// The value of a header that must not be there twice: the client may have sent the other.
-fn value<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
+fn value<'h>(headers: &'h HeaderMap, name: &str, most: usize) -> Result<Option<&'h str>, Problem> {
     let wrong = |what: &str| {
         let detail = format!("the header {name} {what}");
         Err(Problem::new(StatusCode::BAD_REQUEST, detail))
@@ -116,8 +116,11 @@ fn value<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Prob
         return wrong("is there twice, let the proxy replace what its client sends");
     }
     match std::str::from_utf8(value.as_bytes()) {
-        Ok(text) if text.len() <= MAX_VALUE => Ok(Some(text)),
-        Ok(_) => wrong(&format!("is too long, it may have {MAX_VALUE} bytes")),
+        Ok(text) if text.len() <= most => Ok(Some(text)),
+        Ok(_) => {
+            let detail = format!("the header {name} is too long, it may have {most} bytes");
+            Err(Problem::over(Bound::KeyLength, detail))
+        }
         Err(_) => wrong("is not UTF-8"),
     }
 }

@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::{BodyExt, Limited};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate::{Limit, Request};
 
 use super::problem::Problem;
-use crate::bounds::{BODY_TIMEOUT, MAX_ATTRIBUTES, MAX_BATCH, MAX_LIMITS, MAX_NAME, MAX_VALUE};
+use crate::app::App;
+use crate::bounds::{Bound, Bounds, MAX_LIMITS, MAX_NAME, MOST_ATTRIBUTES, MOST_BATCH, SMALL_BODY};
 
 /// What a body says of one request.
 #[derive(Debug, serde::Deserialize)]
@@ -40,14 +42,16 @@ pub(super) struct AskedMany<'a> {
     pub(super) requests: Batch<'a>,
 }
 
+/// With whether there are more than are ever read.
 #[derive(Debug)]
-pub(super) struct Batch<'a>(pub(super) Vec<Asked<'a>>);
+pub(super) struct Batch<'a>(Vec<Asked<'a>>, bool);
 
 #[derive(Debug)]
 struct Limits(Vec<Limit>);
 
+/// With whether there are more than are ever read.
 #[derive(Debug, Default)]
-pub(crate) struct Attributes<'a>(Vec<(Text<'a>, Text<'a>)>);
+pub(crate) struct Attributes<'a>(Vec<(Text<'a>, Text<'a>)>, bool);
 
 /// A text that is copied only where it has escapes.
 #[derive(Debug, PartialEq, serde::Deserialize)]
@@ -66,9 +70,49 @@ impl Attributes<'_> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&*name.0, &*value.0))
     }
+
+    /// Where they go over a bound.
+    pub(crate) fn check(&self, bounds: &Bounds) -> Result<(), Problem> {
+        let most = bounds.attributes;
+        if self.1 || self.0.len() > most {
+            return Err(Problem::over(Bound::Attributes, format!("more than {most} attributes")));
+        }
+        let over = |what: String| Err(Problem::over(Bound::KeyLength, what));
+        for (name, value) in self.iter() {
+            if name.len() > MAX_NAME {
+                return over(format!("an attribute's name is longer than {MAX_NAME} bytes"));
+            }
+            if value.len() > bounds.key_length {
+                let most = bounds.key_length;
+                return over(format!("attribute {name:?} is longer than {most} bytes"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// The requests, unless they are too many.
+    pub(super) fn within(self, bounds: &Bounds) -> Result<Vec<Asked<'a>>, Problem> {
+        if self.1 || self.0.len() > bounds.batch {
+            let detail = format!("more than {} requests, send several batches", bounds.batch);
+            return Err(Problem::over(Bound::Batch, detail));
+        }
+        Ok(self.0)
+    }
 }
 
 impl Asked<'_> {
+    /// Where it goes over a bound.
+    pub(super) fn check(&self, bounds: &Bounds) -> Result<(), Problem> {
+        let most = bounds.key_length;
+        if self.key.as_ref().is_some_and(|key| key.0.len() > most) {
+            let detail = format!("\"key\" is longer than {most} bytes");
+            return Err(Problem::over(Bound::KeyLength, detail));
+        }
+        self.attributes.check(bounds)
+    }
+
     /// The limits that the request brings, if it does.
     pub(super) fn own(&self) -> Result<Option<Own<'_>>, String> {
         let (key, limits) = match (&self.key, &self.limits) {
@@ -84,9 +128,6 @@ impl Asked<'_> {
                            leave one of them out";
             return Err(message.to_owned());
         }
-        if key.len() > MAX_VALUE {
-            return Err(format!("\"key\" is longer than {MAX_VALUE} bytes"));
-        }
         Ok(Some(Own { key, limits, cost: self.cost.unwrap_or(1) }))
     }
 
@@ -99,29 +140,51 @@ impl Asked<'_> {
     }
 }
 
-/// The whole body, if it has no more than `most` bytes and does not take too long.
-pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
-    // What says that it is too long is not waited for.
-    if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
-        return Err(too_long(most));
+impl App {
+    /// The whole body, within the bounds of the server.
+    pub(super) async fn body(&self, body: Body) -> Result<Bytes, Problem> {
+        self.long_body(body, self.settings.bounds.body).await
     }
-    let collected = Limited::new(body, most).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, collected).await {
+
+    /// The whole body, if it has no more than `most` bytes and does not take too long.
+    pub(crate) async fn long_body(&self, body: Body, most: usize) -> Result<Bytes, Problem> {
+        let size = body.size_hint();
+        // What says that it is too long is not waited for.
+        if size.lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+            return Err(too_long(most));
+        }
+        let said = size.exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(most);
+        let _room = match said {
+            0..=SMALL_BODY => None,
+            said => Some(self.room_for(said)?),
+        };
+        collected(Limited::new(body, most), most, self.settings.bounds.body_time).await
+    }
+
+    fn room_for(&self, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
+        let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+        self.bodies.try_acquire_many(kib).map_err(|_| {
+            Problem::over(Bound::Bodies, "too many long bodies are on their way, try again later")
+        })
+    }
+}
+
+async fn collected(body: Limited<Body>, most: usize, within: Duration) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(within, body.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_long(most)),
         Ok(Err(_)) => {
             Err(Problem::new(StatusCode::BAD_REQUEST, "the body ended before it was whole"))
         }
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            format!("the body took longer than {} seconds", BODY_TIMEOUT.as_secs()),
-        )),
+        Err(_) => {
+            let detail = format!("the body took longer than {within:?}");
+            Err(Problem::over(Bound::BodyTime, detail))
+        }
     }
 }
 
 fn too_long(most: usize) -> Problem {
-    let detail = format!("the body is too long, it may have {most} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    Problem::over(Bound::Body, format!("the body is too long, it may have {most} bytes"))
 }
 
 /// A body as JSON; `example` is one that would be right.
@@ -152,33 +215,22 @@ impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut read: Vec<(Text<'de>, Text<'de>)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<Text<'de>, Text<'de>>()? {
-                    if read.len() == MAX_ATTRIBUTES {
-                        let message = format!("more than {MAX_ATTRIBUTES} attributes");
-                        return Err(M::Error::custom(message));
+                    if read.len() == MOST_ATTRIBUTES {
+                        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                        return Ok(Attributes(read, true));
                     }
-                    short(&name, &value).map_err(M::Error::custom)?;
                     if read.iter().any(|(known, _)| *known == name) {
                         let message = format!("attribute {:?} is there twice", name.0);
                         return Err(M::Error::custom(message));
                     }
                     read.push((name, value));
                 }
-                Ok(Attributes(read))
+                Ok(Attributes(read, false))
             }
         }
 
         deserializer.deserialize_map(Reader)
     }
-}
-
-fn short(name: &Text<'_>, value: &Text<'_>) -> Result<(), String> {
-    if name.0.len() > MAX_NAME {
-        return Err(format!("an attribute's name is longer than {MAX_NAME} bytes"));
-    }
-    if value.0.len() > MAX_VALUE {
-        return Err(format!("attribute {:?} is longer than {MAX_VALUE} bytes", name.0));
-    }
-    Ok(())
 }
 
 impl<'de> Deserialize<'de> for Limits {
@@ -225,14 +277,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Batch<'a> {
             fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Self::Value, S::Error> {
                 let mut read = Vec::new();
                 while let Some(asked) = seq.next_element()? {
-                    if read.len() == MAX_BATCH {
-                        let message =
-                            format!("more than {MAX_BATCH} requests, send several batches");
-                        return Err(S::Error::custom(message));
+                    if read.len() == MOST_BATCH {
+                        while seq.next_element::<IgnoredAny>()?.is_some() {}
+                        return Ok(Batch(read, true));
                     }
                     read.push(asked);
                 }
-                Ok(Batch(read))
+                Ok(Batch(read, false))
             }
         }
 

@@ -9,12 +9,12 @@ use http::{StatusCode, Uri};
 use serde::Serialize;
 use tollgate::Ruling;
 
-use super::body::{Asked, AskedMany, parse, read};
+use super::body::{Asked, AskedMany, parse};
 use super::decision::{Decision, json, tell};
 use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use crate::app::App;
-use crate::bounds::MAX_BODY;
+use crate::bounds::Bounds;
 use crate::metrics::Transport;
 
 pub(super) const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 1}"#;
@@ -72,8 +72,8 @@ impl App {
 pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let checked = async {
         let denied = Denied::of(&uri)?;
-        let body = read(body, MAX_BODY).await?;
-        let asked = one(&body)?;
+        let body = app.body(body).await?;
+        let asked = one(&body, &app.settings.bounds)?;
         if let Some(own) = app.own(&asked)? {
             return Ok(app.answer_own(&app.check_own(&own).await, denied));
         }
@@ -88,8 +88,8 @@ pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> 
 pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let peeked = async {
         let denied = Denied::of(&uri)?;
-        let body = read(body, MAX_BODY).await?;
-        let asked = one(&body)?;
+        let body = app.body(body).await?;
+        let asked = one(&body, &app.settings.bounds)?;
         if let Some(own) = app.own(&asked)? {
             return Ok(app.answer_own(&app.peek_own(&own).await, denied));
         }
@@ -101,13 +101,17 @@ pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> R
 
 pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
     let checked = async {
-        let body = read(body, MAX_BODY).await?;
+        let body = app.body(body).await?;
         let asked: AskedMany<'_> = parse(&body, BATCH_EXAMPLE)?;
-        asked.requests.0.iter().try_for_each(not_reserving)?;
-        let owns: Vec<_> =
-            asked.requests.0.iter().map(|of| app.own(of)).collect::<Result<_, _>>()?;
-        let mut decisions = Vec::with_capacity(asked.requests.0.len());
-        for (asked, own) in asked.requests.0.iter().zip(&owns) {
+        let bounds = &app.settings.bounds;
+        let requests = asked.requests.within(bounds).map_err(|of| of.example(BATCH_EXAMPLE))?;
+        for asked in &requests {
+            asked.check(bounds).map_err(|of| of.example(BATCH_EXAMPLE))?;
+            not_reserving(asked)?;
+        }
+        let owns: Vec<_> = requests.iter().map(|of| app.own(of)).collect::<Result<_, _>>()?;
+        let mut decisions = Vec::with_capacity(requests.len());
+        for (asked, own) in requests.iter().zip(&owns) {
             if let Some(own) = own {
                 decisions.push(Decision::of_own(&app.check_own(own).await));
                 continue;
@@ -124,8 +128,8 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
 
 pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response {
     let refunded = async {
-        let body = read(body, MAX_BODY).await?;
-        let asked = one(&body)?;
+        let body = app.body(body).await?;
+        let asked = one(&body, &app.settings.bounds)?;
         none_of_its_own(&asked)?;
         let request = asked.request();
         app.backend.refund(&request).await.map_err(|error| Problem::store_away(&error))?;
@@ -134,8 +138,9 @@ pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response 
     refunded.await.unwrap_or_else(|problem| app.bad(&problem))
 }
 
-fn one(body: &[u8]) -> Result<Asked<'_>, Problem> {
-    let asked = parse(body, EXAMPLE)?;
+fn one<'b>(body: &'b [u8], bounds: &Bounds) -> Result<Asked<'b>, Problem> {
+    let asked: Asked<'_> = parse(body, EXAMPLE)?;
+    asked.check(bounds).map_err(|over| over.example(EXAMPLE))?;
     not_reserving(&asked)?;
     Ok(asked)
 }

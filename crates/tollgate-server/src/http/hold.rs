@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tollgate::Timestamp;
 use tollgate_redis::StoreError;
 
-use super::body::{Asked, parse, read};
+use super::body::{Asked, parse};
 use super::check::Denied;
 use super::decision::{Decision, json, millis, tell};
 use super::own::none_of_its_own;
@@ -21,7 +21,7 @@ use super::problem::{Problem, cut};
 use super::segment;
 use crate::app::App;
 use crate::backend::Held;
-use crate::bounds::{HOLD_TIME, MAX_BODY, MAX_HOLD_TIME, MAX_HOLDS};
+use crate::bounds::{HOLD_TIME, MAX_HOLD_TIME, MAX_HOLDS};
 use crate::metrics::Transport;
 
 const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 500, "timeout_ms": 30000}"#;
@@ -39,7 +39,10 @@ struct Open {
 }
 
 impl Holds {
-    pub(super) fn len(&self) -> usize {
+    /// How many are open now.
+    pub(super) fn len(&self, now: Timestamp) -> usize {
+        // Dropped with no lock held, since that locks the store.
+        let _timed_out = self.take_timed_out(now);
         self.0.lock().by_id.len()
     }
 
@@ -105,8 +108,9 @@ struct Actual {
 pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let reserved = async {
         let denied = Denied::of(&uri)?;
-        let body = read(body, MAX_BODY).await?;
+        let body = app.body(body).await?;
         let asked: Asked<'_> = parse(&body, EXAMPLE)?;
+        asked.check(&app.settings.bounds).map_err(|over| over.example(EXAMPLE))?;
         none_of_its_own(&asked)?;
         let timeout = timeout(asked.timeout_ms)?;
         let now = app.backend.clock().now();
@@ -164,7 +168,13 @@ fn too_many(app: &App) -> Response {
 fn settled(ended: Result<(), StoreError>, settled: Settled) -> Response {
     match ended {
         Ok(()) => json(&settled),
-        Err(error) => Problem::store_away(&error).response(),
+        Err(error) => {
+            let detail = format!(
+                "{error}: the reservation is no longer open here, and what the store has not heard \
+                 of comes back when it times out"
+            );
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response()
+        }
     }
 }
 
@@ -185,7 +195,7 @@ pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
 pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let id = segment(&uri, 3);
     let settled = async {
-        let body = read(body, MAX_BODY).await?;
+        let body = app.body(body).await?;
         let Actual { actual } = parse(&body, SETTLE_EXAMPLE)?;
         // Not before it is known that the rest is right: who gets it wrong may try again.
         let Some(held) = app.take(id) else { return Ok(app.unknown_hold(id)) };

@@ -20,7 +20,8 @@ use axum::routing::{any, get, post};
 use http::{Method, StatusCode, Uri};
 
 use crate::app::App;
-pub(crate) use body::{Attributes, parse, read};
+use crate::metrics::Transport;
+pub(crate) use body::{Attributes, parse};
 pub(crate) use decision::{json, millis, reason, text};
 pub(crate) use hold::Holds;
 pub(crate) use problem::{Problem, cut};
@@ -41,6 +42,9 @@ pub enum ProxyHeaders {
 impl App {
     /// The answer to a request that cannot be understood.
     pub(crate) fn bad(&self, problem: &Problem) -> Response {
+        if let Some(bound) = problem.over {
+            crate::metrics::add(self.metrics.over(Transport::Http, bound));
+        }
         self.count_bad(problem.response())
     }
 
@@ -99,11 +103,12 @@ async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
 
 async fn wrong_method(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {
     let right = match uri.path() {
+        "/json" => "POST",
         path if path.starts_with("/v1/") => "POST",
         path if path.starts_with("/admin/") => "another method, see /openapi.json",
         _ => "GET",
     };
     let method = cut(method.as_str()).to_owned();
-    let detail = format!("{} is asked for with {right}, not {method:?}", uri.path());
+    let detail = format!("{} is asked for with {right}, not {method:?}", cut(uri.path()));
     app.bad(&Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
 }

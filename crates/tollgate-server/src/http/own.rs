@@ -32,6 +32,10 @@ impl App {
         let listed = self.limits.check(&ready.limiters, ready.own.key, ready.own.cost).await;
         let counts = self.metrics.client_limits(Transport::Http);
         counts.decided(listed.allowed, listed.degraded);
+        if let Some((_, decision)) = listed.deciding() {
+            let of = (Transport::Http, ready.own.cost);
+            self.watch_own(of, decision, |seen| seen(&[("key", ready.own.key)]));
+        }
         listed
     }
 

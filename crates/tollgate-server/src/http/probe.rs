@@ -43,7 +43,7 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let text = exposition::text(&app, app.holds.len());
+    let text = exposition::text(&app, app.holds.len(app.backend.clock().now()));
     let mut response = Response::new(text.into());
     let of_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, of_type);

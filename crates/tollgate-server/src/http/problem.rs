@@ -8,6 +8,7 @@ use serde::Serialize;
 use tollgate::{Decision, HeaderFields, Outcome, Reason, Ruling, Verbosity};
 use tollgate_redis::StoreError;
 
+use crate::bounds::Bound;
 use crate::client_limits::Listed;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -34,6 +35,9 @@ pub(crate) struct Problem {
     /// Everything that is wrong with a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<Box<serde_json::Value>>,
+    /// The bound that was gone over, if that is it.
+    #[serde(skip)]
+    pub(crate) over: Option<Bound>,
 }
 
 impl Problem {
@@ -46,7 +50,19 @@ impl Problem {
             example: None,
             violated: None,
             errors: None,
+            over: None,
         }
+    }
+
+    /// A request that goes over a bound.
+    pub(crate) fn over(bound: Bound, detail: impl Into<String>) -> Problem {
+        let status = match bound {
+            Bound::Body => StatusCode::PAYLOAD_TOO_LARGE,
+            Bound::BodyTime => StatusCode::REQUEST_TIMEOUT,
+            Bound::Bodies => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Problem { over: Some(bound), ..Problem::new(status, detail) }
     }
 
     /// With each thing that is wrong.

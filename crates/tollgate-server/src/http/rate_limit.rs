@@ -17,11 +17,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::{Map, Value, json};
 
-use super::body::{parse, read};
+use super::body::parse;
 use super::decision;
 use super::problem::Problem;
 use crate::app::App;
-use crate::bounds::MAX_BODY;
 use crate::grpc::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::grpc::rate_limit_response::rate_limit::Unit;
 use crate::grpc::rate_limit_response::{Code, DescriptorStatus};
@@ -83,12 +82,16 @@ struct UnitName(i32);
 
 pub(super) async fn json(State(app): State<Arc<App>>, body: Body) -> Response {
     let answered = async {
-        let body = read(body, MAX_BODY).await?;
+        let body = app.body(body).await?;
         let asked: Asked = parse(&body, EXAMPLE)?;
         let bad = |detail| Problem::new(StatusCode::BAD_REQUEST, detail).example(EXAMPLE);
         let request = asked.request().map_err(bad)?;
         let answer = app.rate_limit(Transport::Http, &request).await;
-        let answer = answer.map_err(|wrong| bad(wrong.to_string()))?;
+        let answer = answer.map_err(|wrong| {
+            let mut problem = bad(wrong.text);
+            problem.over = wrong.over;
+            problem
+        })?;
         let mut response = decision::json(&written(&answer));
         if answer.overall_code() == Code::OverLimit {
             *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

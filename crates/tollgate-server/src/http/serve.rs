@@ -14,9 +14,9 @@ use tollgate_tower::PeerAddr;
 use tower_service::Service;
 
 use crate::app::App;
-use crate::bounds::{HEAD_TIMEOUT, MAX_BUFFER, MAX_HEAD, WRITE_TIMEOUT};
+use crate::bounds::{Bound, HEAD_TIMEOUT, WRITE_TIMEOUT};
 use crate::listen::{Accepted, Listener, Stop};
-use crate::metrics::Transport;
+use crate::metrics::{Transport, add};
 use crate::patience::Patience;
 use crate::serve::Stopped;
 
@@ -63,6 +63,7 @@ async fn serve_router(
 async fn answer(accepted: Accepted, (app, router): (Arc<App>, Router), watcher: Watcher) {
     let peer = accepted.peer;
     let Some((stream, _place)) = accepted.open().await else { return };
+    let shared = Arc::clone(&app);
     let service = service_fn(move |mut request: ::http::Request<Incoming>| {
         request.extensions_mut().insert(PeerAddr(peer));
         let began = Instant::now();
@@ -75,13 +76,25 @@ async fn answer(accepted: Accepted, (app, router): (Arc<App>, Router), watcher: 
             answer
         }
     });
+    let bounds = &shared.settings.bounds;
+    let stream = Patience::new(stream, WRITE_TIMEOUT).first_byte(bounds.first_byte);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(MAX_HEAD)
-        .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
+        .header_read_timeout(bounds.idle.unwrap_or(HEAD_TIMEOUT))
+        .max_header_size(bounds.head)
+        // A head and the beginning of a body.
+        .max_buf_size(2 * bounds.head)
+        .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
+        // hyper has answered these by itself, if there was anything to answer.
+        if error.is_parse_too_large() {
+            add(shared.metrics.over(Transport::Http, Bound::Head));
+        } else if error.is_timeout() {
+            add(shared.metrics.over(Transport::Http, Bound::Waiting));
+        }
+        if error.is_parse() {
+            add(&shared.metrics.bad_requests);
+        }
         tracing::debug!(%peer, %error, "a connection ended early");
     }
 }

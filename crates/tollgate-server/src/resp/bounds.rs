@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-/// The longest key: anything longer was not meant to say who is counted.
-pub(super) const MAX_KEY: usize = 64 << 10;
-
-/// The longest argument that is read at all. Above [`MAX_KEY`], so that a key that is too long
-/// gets an answer and keeps its connection.
+/// The longest argument that is read at all. Above the longest key, whatever the operator makes of
+/// that, so that one that is too long gets an answer and keeps its connection.
 pub(super) const MAX_BULK: usize = 128 << 10;
 
-/// The most arguments of a command: [`MAX_ATTRIBUTES`] twice, and room to say that it was more.
+/// The most arguments of a command: twice the attributes, and room to say that it was more.
 pub(super) const MAX_ARGUMENTS: usize = 1024;
 
 /// The most bytes of one command, which is what a connection may make the server keep.
@@ -20,9 +17,6 @@ pub(super) const MAX_INLINE: usize = 8 << 10;
 
 /// The longest number in a frame: more digits than any 64-bit number, signed, has.
 pub(super) const MAX_NUMBER: usize = 20;
-
-/// The most attributes of a request: four times what a policy is likely to look at.
-pub(super) const MAX_ATTRIBUTES: usize = 64;
 
 /// The longest name that a client gives its connection.
 pub(super) const MAX_CLIENT_NAME: usize = 256;
@@ -59,6 +53,3 @@ pub(super) const UNREAD: Duration = Duration::from_secs(10);
 
 /// How long connections have to finish when the server stops.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
-
-/// How many commands of a connection wait for a store elsewhere at once: a usual pipeline.
-pub(super) const MAX_WAITING: usize = 64;

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use crate::app::{App, Settings};
 use crate::backend::Backend;
-use crate::metrics::Transport;
+use crate::bounds::Bound;
+use crate::metrics::{Transport, add};
 
 pub(crate) use counts::Counters;
 pub use counts::RespCounts;
@@ -113,7 +114,28 @@ impl Resp {
     }
 }
 
+/// What is wrong with a command, and the bound that it goes over, if that is it.
+#[derive(Debug)]
+struct Wrong {
+    text: String,
+    over: Option<Bound>,
+}
+
+impl From<String> for Wrong {
+    fn from(text: String) -> Wrong {
+        Wrong { text, over: None }
+    }
+}
+
 impl Shared {
+    /// Counts a command that is answered with an error.
+    fn count(&self, wrong: &Wrong) {
+        add(&self.counters().errors);
+        if let Some(bound) = wrong.over {
+            add(self.app.metrics.over(Transport::Resp, bound));
+        }
+    }
+
     fn counters(&self) -> &Counters {
         &self.app.metrics.resp
     }

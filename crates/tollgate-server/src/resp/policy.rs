@@ -3,11 +3,12 @@
 use smallvec::SmallVec;
 use tollgate::{Gate, Policy, Reason, Request, Ruling};
 
-use super::throttle::at_least;
+use super::Wrong;
+use super::throttle::{at_least, too_long};
 use super::write::{Writer, millis, seconds, shown};
 use crate::app::App;
+use crate::bounds::{Bound, Bounds};
 use crate::metrics::Transport;
-use crate::resp::bounds::{MAX_ATTRIBUTES, MAX_KEY};
 
 /// What is asked of the policy.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +44,18 @@ pub(super) enum Asked<'a> {
 }
 
 /// Reads the words after the command's name, or says what is wrong with them.
-pub(super) fn read<'a>(verb: Verb, app: &App, arguments: &[&'a [u8]]) -> Result<Asked<'a>, String> {
+pub(super) fn read<'a>(verb: Verb, app: &App, arguments: &[&'a [u8]]) -> Result<Asked<'a>, Wrong> {
+    let bounds = &app.settings.bounds;
     match verb {
-        Verb::Check => Ok(Asked::Check(request("TG.CHECK [COST n]", arguments)?)),
-        Verb::Peek => Ok(Asked::Peek(request("TG.PEEK [COST n]", arguments)?)),
+        Verb::Check => Ok(Asked::Check(request("TG.CHECK [COST n]", arguments, bounds)?)),
+        Verb::Peek => Ok(Asked::Peek(request("TG.PEEK [COST n]", arguments, bounds)?)),
         Verb::Status if cost(arguments)?.0.is_some() => {
-            Err("ERR TG.STATUS takes no cost, must be TG.STATUS attr value ..., \
-                 or TG.PEEK COST n attr value ..."
-                .to_owned())
+            let text = "ERR TG.STATUS takes no cost, must be TG.STATUS attr value ..., \
+                        or TG.PEEK COST n attr value ...";
+            Err(text.to_owned().into())
         }
-        Verb::Status => Ok(Asked::Status(request("TG.STATUS", arguments)?)),
-        Verb::Reset => reset(&app.backend.policy(), arguments),
+        Verb::Status => Ok(Asked::Status(request("TG.STATUS", arguments, bounds)?)),
+        Verb::Reset => reset(&app.backend.policy(), arguments, bounds),
     }
 }
 
@@ -63,20 +65,18 @@ pub(super) fn answer(
     (app, gate): (&App, &Gate),
     arguments: &[&[u8]],
     writer: &mut Writer<'_>,
-) -> Result<(), String> {
+) -> Result<(), Wrong> {
     match read(verb, app, &arguments[1..])? {
         Asked::Check(request) => {
             let ruling = gate.check(&request);
             app.decided(Transport::Resp, &request, &ruling);
-            ruled(&ruling, writer)
+            ruled(&ruling, writer)?;
         }
-        Asked::Peek(request) => ruled(&gate.peek(&request), writer),
-        Asked::Status(request) => status(&gate.status(&request), writer),
-        Asked::Reset(rule, key) => {
-            writer.integer(i64::from(gate.reset(rule, &key)));
-            Ok(())
-        }
+        Asked::Peek(request) => ruled(&gate.peek(&request), writer)?,
+        Asked::Status(request) => status(&gate.status(&request), writer)?,
+        Asked::Reset(rule, key) => writer.integer(i64::from(gate.reset(rule, &key))),
     }
+    Ok(())
 }
 
 /// The cost that stands before the attributes, and the attributes.
@@ -89,18 +89,19 @@ fn cost<'s, 'a>(arguments: &'s [&'a [u8]]) -> Result<(Option<u64>, &'s [&'a [u8]
     }
 }
 
-fn request<'a>(usage: &str, arguments: &[&'a [u8]]) -> Result<Request<'a>, String> {
+fn request<'a>(usage: &str, arguments: &[&'a [u8]], bounds: &Bounds) -> Result<Request<'a>, Wrong> {
     let (cost, attributes) = cost(arguments)?;
     if !attributes.len().is_multiple_of(2) {
-        return Err(format!("ERR wrong number of arguments, must be {usage} attr value ..."));
+        return Err(format!("ERR wrong number of arguments, must be {usage} attr value ...").into());
     }
-    if attributes.len() / 2 > MAX_ATTRIBUTES {
-        let given = attributes.len() / 2;
-        return Err(format!("ERR {given} attributes, must be at most {MAX_ATTRIBUTES}"));
+    if attributes.len() / 2 > bounds.attributes {
+        let (given, most) = (attributes.len() / 2, bounds.attributes);
+        let text = format!("ERR {given} attributes, must be at most {most}");
+        return Err(Wrong { text, over: Some(Bound::Attributes) });
     }
     let mut request = Request::new();
     for pair in attributes.chunks_exact(2) {
-        request.set(text("an attribute", pair[0])?, text("a value", pair[1])?);
+        request.set(text("an attribute", pair[0], bounds)?, text("a value", pair[1], bounds)?);
     }
     Ok(match cost {
         Some(units) => request.cost(units),
@@ -108,12 +109,12 @@ fn request<'a>(usage: &str, arguments: &[&'a [u8]]) -> Result<Request<'a>, Strin
     })
 }
 
-fn text<'a>(what: &str, word: &'a [u8]) -> Result<&'a str, String> {
-    if word.len() > MAX_KEY {
-        return Err(format!("ERR {what} is {} bytes, must be at most {MAX_KEY}", word.len()));
+fn text<'a>(what: &str, word: &'a [u8], bounds: &Bounds) -> Result<&'a str, Wrong> {
+    if word.len() > bounds.key_length {
+        return Err(too_long(what, word, bounds));
     }
     std::str::from_utf8(word)
-        .map_err(|_| format!("ERR {what} is {}, must be text in UTF-8", shown(word)))
+        .map_err(|_| format!("ERR {what} is {}, must be text in UTF-8", shown(word)).into())
 }
 
 pub(super) fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
@@ -149,13 +150,14 @@ pub(super) fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), Str
     Ok(())
 }
 
-fn reset<'a>(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Asked<'a>, String> {
+fn reset<'a>(policy: &Policy, arguments: &[&'a [u8]], bounds: &Bounds) -> Result<Asked<'a>, Wrong> {
     let [rule, values @ ..] = arguments else {
-        return Err("ERR wrong number of arguments, must be TG.RESET rule value ...".to_owned());
+        let text = "ERR wrong number of arguments, must be TG.RESET rule value ...";
+        return Err(text.to_owned().into());
     };
-    let name = text("a rule", rule)?;
+    let name = text("a rule", rule, bounds)?;
     let Some(rule) = policy.rules.iter().find(|rule| rule.name == name) else {
-        return Err(format!("ERR there is no rule {}, see the policy in force", shown(rule)));
+        return Err(format!("ERR there is no rule {}, see the policy in force", shown(rule)).into());
     };
     if rule.key.len() != values.len() {
         let key: Vec<_> = rule.key.iter().map(|part| part.attribute.as_str()).collect();
@@ -164,9 +166,10 @@ fn reset<'a>(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Asked<'a>, Strin
             "ERR wrong number of values, rule {} counts by {key}: must be TG.RESET rule and {} values",
             shown(name.as_bytes()),
             rule.key.len()
-        ));
+        )
+        .into());
     }
-    let values = values.iter().map(|value| text("a value", value));
+    let values = values.iter().map(|value| text("a value", value, bounds));
     Ok(Asked::Reset(name, values.collect::<Result<_, _>>()?))
 }
 

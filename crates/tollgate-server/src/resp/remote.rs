@@ -4,11 +4,11 @@
 use futures_util::future::join_all;
 use tollgate::{Decision, Ruling, Status};
 
+use super::Shared;
 use super::policy::{self, Verb};
 use super::session::RespSession;
 use super::throttle::{self, Numbers};
 use super::write::Writer;
-use super::{Shared, bounds};
 use crate::backend::Backend;
 use crate::metrics::{Transport, add};
 
@@ -46,7 +46,7 @@ impl RespSession {
             return Put::Now;
         }
         match self.pending(arguments) {
-            Some(_) if self.waiting.len() >= bounds::MAX_WAITING => Put::Later,
+            Some(_) if self.waiting.len() >= self.bounds().pipeline.max(1) => Put::Later,
             Some(pending) => {
                 self.waiting.push(pending);
                 Put::Off
@@ -60,7 +60,7 @@ impl RespSession {
     fn pending(&self, arguments: &[&[u8]]) -> Option<Pending> {
         let name = arguments.first().filter(|_| self.authenticated)?;
         if let Some(kind) = throttle::kind(name) {
-            let ask = throttle::read(kind, arguments).ok()?;
+            let ask = throttle::read(kind, arguments, self.bounds()).ok()?;
             let (numbers, quantity) = (ask.numbers, ask.quantity);
             return Some(Pending::Throttle { numbers, key: ask.key.to_vec(), quantity });
         }
@@ -105,11 +105,12 @@ impl Pending {
                 let (decision, degraded) = limiter.check(key, *quantity).await;
                 let counts = app.metrics.client_limits(Transport::Resp);
                 counts.decided(decision.is_allowed(), degraded);
+                throttle::watch(app, numbers.kind, (key, *quantity), &decision);
                 Ok(Told::Decided(*numbers, decision))
             }
             Pending::Policy { verb, arguments } => {
                 let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-                Ok(match policy::read(*verb, app, &arguments)? {
+                Ok(match policy::read(*verb, app, &arguments).map_err(|wrong| wrong.text)? {
                     policy::Asked::Check(request) => {
                         let ruling = app.backend.check(&request).await;
                         app.decided(Transport::Resp, &request, &ruling);

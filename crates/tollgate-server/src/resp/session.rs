@@ -9,10 +9,11 @@ use super::parse::{Arguments, Parsed, parse};
 use super::remote::{Pending, Put};
 use super::throttle::{self, Batch, Numbers};
 use super::write::{Protocol, Writer, shown};
-use super::{Shared, greet, policy};
+use super::{Shared, Wrong, greet, policy};
 use crate::backend::Backend;
+use crate::bounds::Bounds;
 use crate::client_limits::ClientLimiter;
-use crate::metrics::{Transport, add};
+use crate::metrics::add;
 use crate::resp::bounds::WRITE_BUFFER;
 
 /// One client's conversation: bytes in, bytes out, no I/O.
@@ -110,8 +111,8 @@ impl RespSession {
         };
         let answered = match throttle::kind(name) {
             Some(kind) if self.authenticated => {
-                let asked = throttle::read(kind, arguments);
-                asked.and_then(|ask| self.throttle(&ask, batch, writer))
+                let asked = throttle::read(kind, arguments, self.bounds());
+                asked.and_then(|ask| Ok(self.throttle(&ask, batch, writer)?))
             }
             _ => {
                 self.decide(batch, writer);
@@ -120,8 +121,8 @@ impl RespSession {
         };
         if let Err(error) = answered {
             self.decide(batch, writer);
-            add(&self.shared.counters().errors);
-            writer.error(&error);
+            self.shared.count(&error);
+            writer.error(&error.text);
         }
     }
 
@@ -150,8 +151,7 @@ impl RespSession {
         };
         match limiter(&mut self.last, &self.shared, numbers) {
             Ok(limiter) => {
-                let counts = self.shared.app.metrics.client_limits(Transport::Resp);
-                batch.decide(limiter, counts, writer);
+                batch.decide(limiter, &self.shared.app, writer);
             }
             Err(error) => {
                 let refused = batch.refuse(&error, writer);
@@ -165,12 +165,13 @@ impl RespSession {
         name: &[u8],
         arguments: &Arguments<'_>,
         writer: &mut Writer<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Wrong> {
         if let Some(answered) = greet::before_password(self, name, arguments, writer) {
-            return answered;
+            return answered.map_err(Wrong::from);
         }
         if !self.authenticated {
-            return Err("NOAUTH Authentication required, send AUTH password".to_owned());
+            let text = "NOAUTH Authentication required, send AUTH password";
+            return Err(text.to_owned().into());
         }
         if let Some(verb) = policy::verb(name) {
             let app = &self.shared.app;
@@ -180,13 +181,18 @@ impl RespSession {
                 Backend::Redis(_) => policy::read(verb, app, &arguments[1..]).map(drop),
             };
         }
-        greet::answer(self, name, arguments, writer).unwrap_or_else(|| {
+        let answered = greet::answer(self, name, arguments, writer).unwrap_or_else(|| {
             Err(format!(
                 "ERR unknown command {}, known are CL.THROTTLE, THROTTLE, TG.CHECK, TG.PEEK, \
                  TG.STATUS, TG.RESET, PING, ECHO, HELLO, AUTH, SELECT, CLIENT, COMMAND, INFO, QUIT",
                 shown(name)
             ))
-        })
+        });
+        answered.map_err(Wrong::from)
+    }
+
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.shared.app.settings.bounds
     }
 }
 

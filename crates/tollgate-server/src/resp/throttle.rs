@@ -6,11 +6,13 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate::{Decision, Limit, Limiter, Status};
 
+use super::Wrong;
 use super::parse::number;
 use super::write::{Writer, seconds, shown, units};
+use crate::app::App;
+use crate::bounds::{Bound, Bounds};
 use crate::client_limits::Kind;
-use crate::metrics::ClientCounts;
-use crate::resp::bounds::MAX_KEY;
+use crate::metrics::Transport;
 
 /// How many commands are decided at once: what the core looks for at the same time.
 const BATCH: usize = 16;
@@ -67,19 +69,17 @@ impl<'a> Batch<'a> {
     }
 
     /// Decides all that wait, in their order.
-    pub(super) fn decide(
-        &mut self,
-        limiter: &Limiter,
-        counts: &ClientCounts,
-        writer: &mut Writer<'_>,
-    ) {
+    pub(super) fn decide(&mut self, limiter: &Limiter, app: &App, writer: &mut Writer<'_>) {
         if let Some(numbers) = self.waiting() {
-            let mut allowed = 0;
+            let (mut allowed, mut charges) = (0, self.charges.iter());
             limiter.check_each(&self.charges, |decision| {
                 allowed += u64::from(decision.is_allowed());
+                if let Some((key, cost)) = charges.next() {
+                    watch(app, numbers.kind, (key, *cost), &decision);
+                }
                 decided(numbers, &decision, writer);
             });
-            counts.add(allowed, self.charges.len());
+            app.metrics.client_limits(Transport::Resp).add(allowed, self.charges.len());
         }
         self.charges.clear();
     }
@@ -93,6 +93,23 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Remembers whom a decision was about.
+#[inline]
+pub(super) fn watch(app: &App, kind: Kind, (key, cost): (&[u8], u64), decision: &Decision) {
+    // Most are not looked at, and no key is read for them.
+    app.watch_own((Transport::Resp, cost), decision, |seen| {
+        let key = String::from_utf8_lossy(key);
+        seen(&[("command", name(kind)), ("key", &key)]);
+    });
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cell => "CL.THROTTLE",
+        _ => "THROTTLE",
+    }
+}
+
 /// Which of the two a command is.
 pub(super) fn kind(name: &[u8]) -> Option<Kind> {
     if name.eq_ignore_ascii_case(b"CL.THROTTLE") {
@@ -103,22 +120,23 @@ pub(super) fn kind(name: &[u8]) -> Option<Kind> {
 }
 
 /// Reads a command, or says what is wrong with it.
-pub(super) fn read<'a>(kind: Kind, arguments: &[&'a [u8]]) -> Result<Ask<'a>, String> {
+pub(super) fn read<'a>(
+    kind: Kind,
+    arguments: &[&'a [u8]],
+    bounds: &Bounds,
+) -> Result<Ask<'a>, Wrong> {
     let (key, max_burst, count, period, quantity) = match *arguments {
         [_, key, max_burst, count, period] => (key, max_burst, count, period, b"1".as_slice()),
         [_, key, max_burst, count, period, quantity] => (key, max_burst, count, period, quantity),
         _ => {
-            let name = match kind {
-                Kind::Cell => "CL.THROTTLE",
-                _ => "THROTTLE",
-            };
-            return Err(format!(
+            let name = name(kind);
+            return Err(Wrong::from(format!(
                 "ERR wrong number of arguments, must be {name} key max_burst count period [quantity]"
-            ));
+            )));
         }
     };
-    if key.len() > MAX_KEY {
-        return Err(format!("ERR key is {} bytes, must be at most {MAX_KEY}", key.len()));
+    if key.len() > bounds.key_length {
+        return Err(too_long("key", key, bounds));
     }
     let least_burst = match kind {
         Kind::Cell => 0,
@@ -134,6 +152,12 @@ pub(super) fn read<'a>(kind: Kind, arguments: &[&'a [u8]]) -> Result<Ask<'a>, St
         key,
         quantity: at_least(0, "quantity", quantity)?,
     })
+}
+
+pub(super) fn too_long(what: &str, word: &[u8], bounds: &Bounds) -> Wrong {
+    let (long, most) = (word.len(), bounds.key_length);
+    let text = format!("ERR {what} is {long} bytes, must be at most {most}");
+    Wrong { text, over: Some(Bound::KeyLength) }
 }
 
 /// A whole number of at least `least`, or what is wrong with it.

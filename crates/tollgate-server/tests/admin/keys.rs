@@ -245,3 +245,51 @@ fn the_audit_log_says_who_changed_what_and_when() {
     assert!(!written.contains(WRITE));
     std::fs::remove_file(&file).unwrap();
 }
+
+#[test]
+fn limits_that_clients_bring_are_among_the_denials_and_the_largest_keys() {
+    let server = operated();
+    for _ in 0..4 {
+        server.post("/v1/check", r#"{"key": "ana", "limits": ["1/h", "9/h"], "cost": 1}"#);
+    }
+    server.resp(&"THROTTLE b\u{fc}n 1 1 3600\r\n".repeat(3));
+    let limit = r#""limit": {"requestsPerUnit": 1, "unit": "HOUR"}"#;
+    let one = format!(r#"{{"entries": [{{"key": "user", "value": "cleo"}}], {limit}}}"#);
+    // Alone, and beside another.
+    for descriptors in [one.clone(), one.clone(), format!("{one}, {one}")] {
+        let body = format!(r#"{{"domain": "edge", "descriptors": [{descriptors}]}}"#);
+        server.post("/json", &body);
+    }
+    let expected = [
+        (json!({"key": "ana"}), 3, "http", 3),
+        (json!({"command": "THROTTLE", "key": "b\u{fc}n"}), 2, "resp", 2),
+        (json!({"domain": "edge", "user": "cleo"}), 2, "http", 2),
+    ];
+    let denials = get(&server, "denials?rule=%28client%20limits%29")["denials"].clone();
+    let top = get(&server, "top?by=denials")["keys"].clone();
+    for (key, times, transport, denied) in expected {
+        let of_key = |list: &Value| {
+            let mut all = list.as_array().unwrap().iter();
+            all.find(|of| of["key"] == key).unwrap_or_else(|| panic!("{key} in {list}")).clone()
+        };
+        let denial = of_key(&denials);
+        assert_eq!((&denial["times"], &denial["reason"]), (&json!(times), &json!("limits")));
+        assert_eq!((&denial["transport"], &denial["limit"]), (&json!(transport), &json!(1)));
+        assert_eq!(denial["retry_after_ms"], 3_600_000, "{denial}");
+        let ranked = of_key(&top);
+        assert_eq!(ranked["denied"], json!(denied), "{ranked}");
+        assert_eq!(ranked["rule"], "(client limits)");
+    }
+}
+
+#[test]
+fn a_denial_beside_other_descriptors_says_what_it_would_have_cost() {
+    let server = operated();
+    let entry = |key: &str, value: &str| {
+        format!(r#"{{"entries": [{{"key": "{key}", "value": "{value}"}}], "hitsAddend": "3"}}"#)
+    };
+    let both = format!("{}, {}", entry("user", "ana"), entry("ip", "::1"));
+    server.post("/json", &format!(r#"{{"domain": "edge", "descriptors": [{both}]}}"#));
+    let denial = get(&server, "denials")["denials"][0].clone();
+    assert_eq!((&denial["rule"], &denial["cost"]), (&json!("per-ip"), &json!(3)), "{denial}");
+}

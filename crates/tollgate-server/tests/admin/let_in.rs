@@ -139,3 +139,25 @@ fn operators_can_have_a_port_of_their_own() {
     off.ask("GET /admin/v1/info", &[&header]).problem(404);
     assert_eq!(off.admin_address, None);
 }
+
+#[test]
+fn tokens_in_a_file_are_in_force_soon_after_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    let (old, new) = ("old-old-old-old-old", "new-new-new-new-new");
+    std::fs::write(&file, format!("olga read {old}\n")).unwrap();
+    let with_file = admin().token_file(&file).unwrap();
+    let server = Running::with(|server| server.admin(with_file));
+    let status = |token: &str| ask(&server, token, "GET /admin/v1/info", "").status;
+    assert_eq!((status(old), status(new), status(READ)), (200, 401, 200));
+    std::fs::write(&file, format!("nina read {new}\n")).unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    // Asked with the old one: too many tries with a wrong one would be kept out.
+    while status(old) == 200 {
+        assert!(std::time::Instant::now() < until, "the token that is gone is still good");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!((status(new), status(READ)), (200, 200));
+    let error = admin().token_file(folder.path().join("none")).unwrap_err();
+    assert!(error.to_string().contains("cannot be read"), "{error}");
+}

@@ -95,7 +95,7 @@ async fn unlimited_denied_and_shadowed_descriptors_are_told_apart() {
         assert_eq!(watched.overall_code(), Code::Ok);
     }
     let text = get(rls.http, "/metrics").await;
-    let shadow = "rule=\"watched\",outcome=\"shadow_denied\",transport=\"grpc\"} 2";
+    let shadow = "rule=\"watched\",tier=\"\",outcome=\"shadow_denied\",transport=\"grpc\"} 2";
     assert!(text.contains(shadow), "{text}");
 }
 

@@ -18,7 +18,7 @@ async fn where_one_refuses_the_others_are_not_charged() {
     }
     let response = rls.ask([user("ana"), user("bob")]).await;
     assert_eq!(left(&response), [2, 2], "only what was let pass is charged");
-    let denied = "rule=\"per-ip\",outcome=\"denied\",transport=\"grpc\"} 5";
+    let denied = "rule=\"per-ip\",tier=\"\",outcome=\"denied\",transport=\"grpc\"} 5";
     let text = get(rls.http, "/metrics").await;
     assert!(text.contains(denied), "{text}");
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use tollgate::{Dialect, Verbosity};
-use tollgate_server::{AdminListen, ProxyHeaders};
+use tollgate_server::{AdminListen, Bounds, ProxyHeaders};
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use file::read_both;
@@ -58,6 +58,7 @@ pub(super) struct Config {
     pub(super) max_connections: usize,
     pub(super) max_resp_connections: usize,
     pub(super) drain: Duration,
+    pub(super) bounds: Bounds,
     pub(super) log: Log,
 }
 

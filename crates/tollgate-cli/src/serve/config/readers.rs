@@ -47,6 +47,12 @@ pub(super) fn whole(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("must be a whole number from 1 to {}", usize::MAX))
 }
 
+/// A number within bounds that the server can bear.
+pub(super) fn up_to(text: &str, least: usize, most: usize) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("must be a whole number from {least} to {most}"))
+}
+
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "must be a whole number, 0 for none".to_owned())
 }

@@ -7,7 +7,7 @@ use tollgate_server::ProxyHeaders;
 use super::LogFormat;
 use super::readers::{
     admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, time,
-    whole,
+    up_to, whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -69,7 +69,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting::new(
         ("admin_tokens", "admin-tokens", "FILE"),
         Shape::Path,
-        "Who may operate it: lines of a name, read or write, and a token",
+        "Who may operate it: lines of a name, read or write, and a token; read again when it changes",
         |config, text| path(text).map(|file| config.admin_tokens = Some(file)),
     ),
     Setting::new(
@@ -214,7 +214,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting::new(
         ("bounds.connections", "max-connections", "CONNECTIONS"),
         Shape::Whole,
-        "Connections of HTTP that are open at once; one more is turned away",
+        "Connections of HTTP, of gRPC, and of operators where they have a port of their own, that are open at once, each; one more is turned away",
         |config, text| whole(text).map(|connections| config.max_connections = connections),
     )
     .default("10000"),
@@ -225,6 +225,83 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| whole(text).map(|connections| config.max_resp_connections = connections),
     )
     .default("4096"),
+    Setting::new(
+        ("bounds.head", "max-head", "BYTES"),
+        Shape::Whole,
+        "The head of a request over HTTP",
+        |config, text| up_to(text, 4096, 1 << 20).map(|most| config.bounds.head = most),
+    )
+    .default("65536"),
+    Setting::new(
+        ("bounds.body", "max-body", "BYTES"),
+        Shape::Whole,
+        "A body over HTTP",
+        |config, text| up_to(text, 1024, 64 << 20).map(|most| config.bounds.body = most),
+    )
+    .default("1048576"),
+    Setting::new(
+        ("bounds.message", "max-message", "BYTES"),
+        Shape::Whole,
+        "A message over gRPC",
+        |config, text| up_to(text, 1024, 4 << 20).map(|most| config.bounds.message = most),
+    )
+    .default("65536"),
+    Setting::new(
+        ("bounds.attributes", "max-attributes", "NUMBER"),
+        Shape::Whole,
+        "Attributes of a request",
+        |config, text| up_to(text, 3, 256).map(|most| config.bounds.attributes = most),
+    )
+    .default("64"),
+    Setting::new(
+        ("bounds.key_length", "max-key-length", "BYTES"),
+        Shape::Whole,
+        "A key, and the value of an attribute",
+        |config, text| up_to(text, 1, 64 << 10).map(|most| config.bounds.key_length = most),
+    )
+    .default("4096"),
+    Setting::new(
+        ("bounds.batch", "max-batch", "REQUESTS"),
+        Shape::Whole,
+        "Requests of one batch over HTTP",
+        |config, text| up_to(text, 1, 4096).map(|most| config.bounds.batch = most),
+    )
+    .default("256"),
+    Setting::new(
+        ("bounds.descriptors", "max-descriptors", "NUMBER"),
+        Shape::Whole,
+        "Descriptors of one request of Envoy's",
+        |config, text| up_to(text, 1, 1024).map(|most| config.bounds.descriptors = most),
+    )
+    .default("64"),
+    Setting::new(
+        ("bounds.pipeline", "max-pipeline", "COMMANDS"),
+        Shape::Whole,
+        "Commands of one connection of the Redis protocol that wait for a store in Redis at once",
+        |config, text| up_to(text, 1, 4096).map(|most| config.bounds.pipeline = most),
+    )
+    .default("64"),
+    Setting::new(
+        ("bounds.first_byte", "max-first-byte", "TIME"),
+        Shape::Text,
+        "How long a new connection may say nothing",
+        |config, text| time(text).map(|most| config.bounds.first_byte = most),
+    )
+    .default("10s"),
+    Setting::new(
+        ("bounds.body_time", "max-body-time", "TIME"),
+        Shape::Text,
+        "How long a body, a message or the rest of a command may take",
+        |config, text| time(text).map(|most| config.bounds.body_time = most),
+    )
+    .default("10s"),
+    Setting::new(
+        ("bounds.idle", "max-idle", "TIME"),
+        Shape::Text,
+        "How long a connection may be idle; over HTTP, also how long a head may take",
+        |config, text| time(text).map(|most| config.bounds.idle = Some(most)),
+    )
+    .otherwise("1m over HTTP, 10m over the Redis protocol, 15m over gRPC"),
     Setting::new(
         ("bounds.drain", "drain", "TIME"),
         Shape::Text,
@@ -259,52 +336,4 @@ pub(crate) static SETTINGS: &[Setting] = &[
 ];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table of docs/server.md.
-    fn table() -> String {
-        let row = |setting: &Setting| {
-            let default = match setting.default {
-                Some(default) => format!("`{default}`"),
-                None => setting.otherwise.to_owned(),
-            };
-            let words = match setting.shape {
-                Shape::Word(words) => format!(": `{}`", words.join("`, `")),
-                _ => String::new(),
-            };
-            let Setting { name, flag, value, about, .. } = setting;
-            let variable = setting.variable();
-            format!(
-                "| `{name}` | `--{flag} {value}` | `{variable}` | {about}{words} | {default} |\n"
-            )
-        };
-        let head = "| in `[server]` | flag | variable | means | default |\n|---|---|---|---|---|\n";
-        SETTINGS.iter().fold(head.to_owned(), |table, setting| table + &row(setting))
-    }
-
-    #[test]
-    fn the_page_lists_every_setting() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
-        let text = std::fs::read_to_string(page).unwrap();
-        let (before, rest) = text.split_once("<!-- settings -->\n\n").unwrap();
-        let (listed, after) = rest.split_once("\n\n").unwrap();
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            let text = format!("{before}<!-- settings -->\n\n{}\n{after}", table());
-            std::fs::write(page, text).unwrap();
-        } else {
-            assert_eq!(format!("{listed}\n"), table(), "run the tests with UPDATE_DOCS=1");
-        }
-    }
-
-    #[test]
-    fn no_two_settings_share_a_name() {
-        for (number, setting) in SETTINGS.iter().enumerate() {
-            for other in &SETTINGS[..number] {
-                assert_ne!(setting.name, other.name);
-                assert_ne!(setting.flag, other.flag);
-                assert_ne!(setting.variable(), other.variable());
-            }
-        }
-    }
-}
+mod tests;
