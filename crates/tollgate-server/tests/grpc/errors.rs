@@ -1,5 +1,6 @@
 //! What cannot be understood: said so, counted, and nothing is charged.
 
+use tollgate_server::Bounds;
 use tonic::Code as Grpc;
 
 use super::support::*;
@@ -42,6 +43,9 @@ async fn every_wrong_request_is_told_what_is_wrong_and_takes_nothing() {
         assert!(status.message().contains(says), "{} does not say {says}", status.message());
     }
     assert_eq!(rls.metric("tollgate_bad_requests_total").await, number);
+    for (bound, times) in [("descriptors", 1), ("attributes", 1), ("key_length", 3)] {
+        assert_eq!(rls.over_bound(bound).await, times, "{bound}");
+    }
     assert_eq!(left(&rls.ask([user("ana")]).await), [2], "nothing was taken");
 }
 
@@ -63,8 +67,32 @@ async fn a_message_that_is_too_long_is_refused() {
     let status = rls.call(request(many)).await.unwrap_err();
     assert_eq!(status.code(), Grpc::OutOfRange, "{status:?}");
     assert!(status.message().contains("65536"), "{status:?}");
+    assert_eq!(rls.over_bound("message").await, 1);
     assert_eq!(rls.metric("tollgate_bad_requests_total").await, 1);
     assert_eq!(left(&rls.ask([user("ana")]).await), [2], "the connection goes on");
+}
+
+#[tokio::test]
+async fn the_operator_says_how_much_a_request_may_be() {
+    let bounds = Bounds {
+        message: 1 << 20,
+        descriptors: 2,
+        attributes: 4,
+        key_length: 5,
+        ..Bounds::default()
+    };
+    let rls = Rls::with(|server| server.bounds(bounds)).await;
+    let two = [("user", "ana"), ("path", "/")];
+    assert_eq!(rls.ask([descriptor(&two), user("12345")]).await.statuses.len(), 2);
+    for (bad, says) in [
+        (request([user("a"), user("b"), user("c")]), "3 descriptors, must be at most 2"),
+        (request([descriptor(&[two[0], two[1], two[0]])]), "3 entries, must be at most 2"),
+        (request([user("123456")]), "6 bytes, must be at most 5"),
+        (request([user(&"x".repeat(500_000))]), "500000 bytes, must be at most 5"),
+    ] {
+        let status = rls.call(bad).await.unwrap_err();
+        assert!(status.message().contains(says), "{status:?}");
+    }
 }
 
 #[tokio::test]

@@ -127,6 +127,8 @@ async fn a_connection_that_never_calls_is_closed() {
         let closed =
             tokio::time::timeout(Duration::from_secs(600), stream.read_to_end(&mut answer));
         assert!(closed.await.is_ok(), "it is never closed: {begun:?}");
-        assert!(before.elapsed() <= Duration::from_secs(120), "{:?}", before.elapsed());
+        // Who says nothing at all is waited for only a moment.
+        let most = Duration::from_secs(if begun.is_empty() { 10 } else { 120 });
+        assert!(before.elapsed() <= most, "{:?} after {begun:?}", before.elapsed());
     }
 }

@@ -127,6 +127,12 @@ impl Rls {
         line.and_then(|line| line.rsplit(' ').next()).map_or(0, |value| value.parse().unwrap())
     }
 
+    /// How often clients of gRPC have gone over a bound.
+    pub(crate) async fn over_bound(&self, bound: &str) -> u64 {
+        let labels = format!("bound=\"{bound}\",transport=\"grpc\"");
+        self.metric(&format!("tollgate_over_bounds_total{{{labels}}}")).await
+    }
+
     pub(crate) async fn stopped(mut self) -> Stopped {
         drop(self.stop.take());
         tokio::time::timeout(PATIENCE, self.task).await.expect("its end").unwrap()
