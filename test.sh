@@ -89,6 +89,11 @@ tests/e2e/run.sh
 step "a fuzzer asks everything that /openapi.json describes"
 tests/e2e/openapi.sh
 
+if [ "$long" = yes ]; then
+    step "the binary of the image needs nothing of the system"
+    tests/e2e/static.sh --release
+fi
+
 step "tests of the library without its features"
 cargo test -p tollgate --no-default-features
 cargo check -p tollgate-tower --no-default-features

@@ -81,6 +81,13 @@ fn unknown_paths_methods_and_queries_are_told_what_would_be_right() {
     let wrong = server.ask("GET /v1/check", &[]);
     assert!(wrong.problem(405)["detail"].as_str().unwrap().contains("POST"));
     assert_eq!(wrong.header("allow"), Some("POST"));
+    for (line, right) in [("GET /json", "POST"), ("POST /metrics", "GET")] {
+        let detail = server.ask(line, &[]).problem(405)["detail"].to_string();
+        assert!(detail.contains(&format!("asked for with {right}, not")), "{detail}");
+    }
+    let long =
+        server.ask(&format!("GET /v1/reserve/{}/commit", "x".repeat(9000)), &[]).problem(405);
+    assert!(long.to_string().len() < 500, "{long}");
     let query = server.post("/v1/check?enforce=yes", ANA).problem(400);
     assert!(query["detail"].as_str().unwrap().contains("enforce=true"), "{query}");
     assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);

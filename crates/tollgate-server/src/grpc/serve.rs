@@ -50,6 +50,10 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
     for name in names {
         health.set_service_status(name, ServingStatus::NotServing).await;
     }
+    // Who watches is told, and then there is no more to watch: it would hold the end up.
+    for name in names {
+        health.clone().clear_service_status(name).await;
+    }
     let all = async { while connections.join_next().await.is_some() {} };
     match timeout(app.settings.drain, all).await {
         Ok(()) => Stopped::InOrder,

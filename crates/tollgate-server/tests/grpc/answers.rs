@@ -112,6 +112,20 @@ async fn the_descriptor_that_decides_is_told_of() {
     assert!(format!("{:?}", metadata.fields["descriptor"].kind).contains('1'), "{metadata:?}");
 }
 
+#[tokio::test]
+async fn of_several_that_refuse_the_longest_wait_is_told() {
+    let rls = Rls::start().await;
+    for _ in 0..3 {
+        rls.ask([user("ana")]).await;
+        rls.ask([ip("::1")]).await;
+    }
+    for both in [[user("ana"), ip("::1")], [ip("::1"), user("ana")]] {
+        let response = rls.ask(both).await;
+        assert_eq!(codes(&response), [Code::OverLimit, Code::OverLimit]);
+        assert_eq!(header(&response, "retry-after"), Some("3600"), "{response:?}");
+    }
+}
+
 /// Random traffic gets the decisions that a gate gives for the same descriptors.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_decides_as_a_gate_over_the_imported_policy_does() {

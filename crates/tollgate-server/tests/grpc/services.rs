@@ -65,3 +65,24 @@ async fn it_stops_in_order_and_tells_its_clients() {
     assert_eq!(rls.stopped().await, Stopped::InOrder);
     assert!(before.elapsed() < Duration::from_secs(5), "an idle connection holds nothing up");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_watches_its_health_hears_that_it_stops_and_does_not_hold_it_up() {
+    let rls = Rls::start().await;
+    let mut client = tonic::client::Grpc::new(connect(rls.address).await);
+    client.ready().await.unwrap();
+    let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
+    let path = "/grpc.health.v1.Health/Watch".parse().unwrap();
+    let asked = Request::new(HealthCheckRequest::default());
+    let mut watched = client.server_streaming(asked, path, codec).await.unwrap().into_inner();
+    let first = watched.message().await.unwrap().unwrap();
+    assert_eq!(first.status(), ServingStatus::Serving);
+    let rest = async {
+        let next = watched.message().await.unwrap().map(|of| of.status());
+        (next, watched.message().await)
+    };
+    let both = async { tokio::join!(rls.stopped(), rest) };
+    let (stopped, (next, end)) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    assert_eq!((stopped, next), (Stopped::InOrder, Some(ServingStatus::NotServing)));
+    assert!(matches!(end, Ok(None)), "{end:?}");
+}
