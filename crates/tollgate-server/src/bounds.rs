@@ -115,7 +115,7 @@ const MOST_HEAD: usize = 1 << 20;
 /// The body of a request: a full batch of long attributes.
 const MAX_BODY: usize = 1 << 20;
 
-/// A body that is longer, or does not say how long it is, needs room among...
+/// A body that gets longer needs room among...
 pub(crate) const SMALL_BODY: usize = 16 << 10;
 
 /// ...all of these together, so that clients cannot fill the memory with what they never finish.

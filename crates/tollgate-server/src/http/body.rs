@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate::{Limit, Request};
 
@@ -154,11 +153,45 @@ impl App {
             return Err(too_long(most));
         }
         let said = size.exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(most);
-        let _room = match said {
-            0..=SMALL_BODY => None,
-            said => Some(self.room_for(said)?),
-        };
-        collected(Limited::new(body, most), most, self.settings.bounds.body_time).await
+        let within = self.settings.bounds.body_time;
+        match tokio::time::timeout(within, self.collected(body, (said, most))).await {
+            Ok(collected) => collected,
+            Err(_) => {
+                let detail = format!("the body took longer than {within:?}");
+                Err(Problem::over(Bound::BodyTime, detail))
+            }
+        }
+    }
+
+    /// The body, which says that it has so many bytes; room is asked for once it is no longer short.
+    async fn collected(
+        &self,
+        mut body: Body,
+        (said, most): (usize, usize),
+    ) -> Result<Bytes, Problem> {
+        let (mut first, mut whole, mut room) = (Bytes::new(), Vec::new(), None);
+        while let Some(frame) = body.frame().await {
+            let early =
+                |_| Problem::new(StatusCode::BAD_REQUEST, "the body ended before it was whole");
+            let Ok(data) = frame.map_err(early)?.into_data() else { continue };
+            let length = first.len().max(whole.len()).saturating_add(data.len());
+            if length > most {
+                return Err(too_long(most));
+            }
+            if length > SMALL_BODY && room.is_none() {
+                room = Some(self.room_for(said)?);
+            }
+            // Nearly all come in one piece, which is not copied.
+            if first.is_empty() && whole.is_empty() {
+                first = data;
+                continue;
+            }
+            if whole.is_empty() {
+                whole.extend_from_slice(&std::mem::take(&mut first));
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok(if whole.is_empty() { first } else { Bytes::from(whole) })
     }
 
     fn room_for(&self, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
@@ -166,20 +199,6 @@ impl App {
         self.bodies.try_acquire_many(kib).map_err(|_| {
             Problem::over(Bound::Bodies, "too many long bodies are on their way, try again later")
         })
-    }
-}
-
-async fn collected(body: Limited<Body>, most: usize, within: Duration) -> Result<Bytes, Problem> {
-    match tokio::time::timeout(within, body.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_long(most)),
-        Ok(Err(_)) => {
-            Err(Problem::new(StatusCode::BAD_REQUEST, "the body ended before it was whole"))
-        }
-        Err(_) => {
-            let detail = format!("the body took longer than {within:?}");
-            Err(Problem::over(Bound::BodyTime, detail))
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Over a real Redis: the same answers, shared by servers.
 
+use std::time::Duration;
+
 use tollgate::{ManualClock, Policy};
 use tollgate_redis::{RedisGate, RedisStore};
 use tollgate_testkit::RedisServer;
@@ -10,7 +12,9 @@ use super::support::*;
 async fn over(url: &str) -> Rls {
     let yaml = YAML.replace("unit: minute", "unit: year").replace("unit: hour", "unit: year");
     let policy = Policy::from_envoy("edge.yaml", &yaml).unwrap().policy;
-    let shared = RedisGate::on(RedisStore::open(url).unwrap(), policy).unwrap();
+    // Long enough that a busy machine does not look like a Redis that is away.
+    let store = RedisStore::builder(url).timeout(Duration::from_secs(10)).open().unwrap();
+    let shared = RedisGate::on(store, policy).unwrap();
     let unused = ManualClock::new();
     Rls::over(shared.into(), (gate(&unused), unused), |server| server).await
 }

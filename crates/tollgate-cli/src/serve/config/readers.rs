@@ -64,6 +64,13 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "must be a time such as 500ms, 10s or 2m, an hour at most".to_owned())
 }
 
+/// How long clients may keep the server waiting: some time, or none could ask.
+pub(super) fn wait(text: &str) -> Result<Duration, String> {
+    let long_enough = time(text).ok().filter(|time| *time >= Duration::from_millis(100));
+    long_enough
+        .ok_or_else(|| "must be a time such as 500ms, 10s or 2m, from 100ms to 1h".to_owned())
+}
+
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
 }
@@ -137,6 +144,18 @@ mod tests {
         assert_eq!((user.0.as_str(), user.1.as_str()), ("user", "x-user-id"));
         for wrong in ["user", "user=", "=x-user", "user=x user", "user=ü"] {
             assert!(header_attribute(wrong).unwrap_err().contains("user=x-user-id"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_within_what_the_server_can_bear() {
+        assert_eq!((up_to("3", 3, 9), up_to("9", 3, 9)), (Ok(3), Ok(9)));
+        for wrong in ["2", "10", "-1", "", "many", "18446744073709551616"] {
+            assert!(up_to(wrong, 3, 9).unwrap_err().contains("from 3 to 9"), "{wrong}");
+        }
+        assert_eq!(wait("100ms"), Ok(Duration::from_millis(100)));
+        for wrong in ["0s", "99ms", "2h", "soon", ""] {
+            assert!(wait(wrong).unwrap_err().contains("from 100ms to 1h"), "{wrong}");
         }
     }
 

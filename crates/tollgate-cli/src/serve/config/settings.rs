@@ -7,7 +7,7 @@ use tollgate_server::ProxyHeaders;
 use super::LogFormat;
 use super::readers::{
     admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, time,
-    up_to, whole,
+    up_to, wait, whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -285,21 +285,21 @@ pub(crate) static SETTINGS: &[Setting] = &[
         ("bounds.first_byte", "max-first-byte", "TIME"),
         Shape::Text,
         "How long a new connection may say nothing",
-        |config, text| time(text).map(|most| config.bounds.first_byte = most),
+        |config, text| wait(text).map(|most| config.bounds.first_byte = most),
     )
     .default("10s"),
     Setting::new(
         ("bounds.body_time", "max-body-time", "TIME"),
         Shape::Text,
         "How long a body, a message or the rest of a command may take",
-        |config, text| time(text).map(|most| config.bounds.body_time = most),
+        |config, text| wait(text).map(|most| config.bounds.body_time = most),
     )
     .default("10s"),
     Setting::new(
         ("bounds.idle", "max-idle", "TIME"),
         Shape::Text,
         "How long a connection may be idle; over HTTP, also how long a head may take",
-        |config, text| time(text).map(|most| config.bounds.idle = Some(most)),
+        |config, text| wait(text).map(|most| config.bounds.idle = Some(most)),
     )
     .otherwise("1m over HTTP, 10m over the Redis protocol, 15m over gRPC"),
     Setting::new(
