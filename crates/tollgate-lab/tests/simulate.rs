@@ -368,3 +368,14 @@ fn every_picture_of_every_kind_of_simulation_can_be_drawn() {
         assert!(!simulated.table().text().is_empty());
     }
 }
+
+#[test]
+fn a_client_with_a_hostile_name_is_text_everywhere() {
+    let texts = ["steady 1/s as <img/src=x/onerror=alert(1)>\u{1b}[31m", "steady 2/s as ana"];
+    let simulated = run(&Simulation::of_limits([limit("5/min")]).traffic(traffic(&texts)));
+    let page = simulated.report("tollgate simulate <img>").html();
+    assert!(page.contains("&lt;img/src=x") && !page.contains("<img"), "{page}");
+    let ranking = simulated.ranking().expect("there are two clients");
+    let screen = tollgate_lab::picture::Screen::plain(80);
+    assert!(!(page + &ranking.terminal(screen)).contains('\u{1b}'));
+}
