@@ -379,3 +379,16 @@ fn a_client_with_a_hostile_name_is_text_everywhere() {
     let screen = tollgate_lab::picture::Screen::plain(80);
     assert!(!(page + &ranking.terminal(screen)).contains('\u{1b}'));
 }
+
+#[test]
+fn enormous_costs_are_added_up_as_far_as_can_be() {
+    for text in ["9007199254740992/s", "9007199254740992/s fixed_window"] {
+        let (huge, most) = (9_007_199_254_740_992u64, u64::MAX);
+        let run = one(text, &[&format!("steady 1/s for 1min cost {huge}")]);
+        assert_eq!(run.busiest.units, huge, "{text}");
+        let simulation = Simulation::of_limits([limit(text)])
+            .traffic(traffic(&[&format!("steady 1/s for 1h cost {huge}")]))
+            .window(Duration::from_secs(3_600));
+        assert_eq!(self::run(&simulation).runs[0].busiest.units, most, "{text}");
+    }
+}

@@ -10,7 +10,7 @@ pub(super) fn sliding(events: &[(u64, u64)], window: u64) -> Busiest {
         units = units.saturating_add(*cost);
         // An interval that begins with an event is as good as any.
         while at - events[first].0 >= window {
-            units -= events[first].1;
+            units = units.saturating_sub(events[first].1);
             first += 1;
         }
         if units > most.units {

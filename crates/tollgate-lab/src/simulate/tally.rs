@@ -174,14 +174,14 @@ impl Tally {
             let (begin, end) = (self.slot_length * number as u64, self.end_of(number));
             let mut drop_until = |at: u64, units: &mut u64| {
                 while first < events.len() && events[first].0.saturating_add(window) <= at {
-                    *units -= events[first].1;
+                    *units = units.saturating_sub(events[first].1);
                     first += 1;
                 }
             };
             drop_until(begin, &mut units);
             let mut most = units;
             while let Some((at, cost)) = events.get(next).filter(|(at, _)| *at < end) {
-                units += cost;
+                units = units.saturating_add(*cost);
                 next += 1;
                 drop_until(*at, &mut units);
                 most = most.max(units);
