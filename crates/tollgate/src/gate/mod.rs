@@ -17,6 +17,7 @@ mod run_time;
 mod stand_in;
 mod told;
 mod tries;
+mod visit;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,6 +35,7 @@ use overrides::{Overrides, Own, Source};
 pub use plan::{Planned, PlannedRule, RuleAnswer};
 pub use ruling::{Reason, RequestError, RuleFigures, Ruling};
 pub use tries::Tries;
+pub use visit::{Visited, VisitedRule};
 
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::limit::LimitError;

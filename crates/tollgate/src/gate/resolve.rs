@@ -118,6 +118,11 @@ impl<'a> Resolved<'a> {
 }
 
 impl Applied<'_> {
+    /// Whether its numbers are those of an override.
+    pub(super) fn has_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// What finds the state of its limit at `position`.
     #[inline]
     pub(super) fn fingerprint(&self, position: usize) -> Fingerprint {

@@ -1,0 +1,76 @@
+//! What a request comes to under a policy, without deciding it: for tools that count what a gate
+//! has decided.
+
+use super::Gate;
+use super::attributes::Room;
+use super::resolve::{Applied, Resolved, Rules};
+use crate::limit::Limit;
+use crate::policy::Request;
+use crate::port::key_bytes;
+
+/// What a request comes to.
+pub struct Visited<'v> {
+    tier: Option<&'v str>,
+    rules: Rules<'v>,
+}
+
+/// A rule that applies to a request.
+pub struct VisitedRule<'s, 'v>(&'s Applied<'v>);
+
+impl Gate {
+    /// Shows `see` what `request` comes to.
+    #[doc(hidden)]
+    #[inline]
+    pub fn visit<T>(&self, request: &Request<'_>, see: impl FnOnce(&Visited<'_>) -> T) -> T {
+        let in_force = self.0.in_force.load();
+        let mut room = Room::new();
+        let resolved = Resolved::new(&in_force, request, &mut room);
+        let mut rules = Rules::new();
+        // Neither lists nor a wrong cost leave anything to the rules.
+        if resolved.list().is_some() || resolved.add_rules(&mut rules).is_err() {
+            rules.clear();
+        }
+        see(&Visited { tier: resolved.tier, rules })
+    }
+}
+
+impl<'v> Visited<'v> {
+    /// The request's tier.
+    pub fn tier(&self) -> Option<&'v str> {
+        self.tier
+    }
+
+    /// The rules that apply; none where a list holds the request or its cost is wrong.
+    #[inline]
+    pub fn rules(&self) -> impl Iterator<Item = VisitedRule<'_, 'v>> {
+        self.rules.iter().map(VisitedRule)
+    }
+}
+
+impl VisitedRule<'_, '_> {
+    /// Where the policy has it.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.0.number as usize
+    }
+
+    /// How many units the request takes of it.
+    #[inline]
+    pub fn cost(&self) -> u64 {
+        self.0.price.cost
+    }
+
+    /// Writes down its key, so that no two keys are written alike.
+    #[inline]
+    pub fn write_key(&self, to: &mut Vec<u8>) {
+        key_bytes(&self.0.key, to);
+    }
+
+    /// Its limits for this request, each with a number of its own among all limits of the gate;
+    /// none where they are an override's.
+    #[inline]
+    pub fn limits(&self) -> impl Iterator<Item = (u32, &Limit)> {
+        let terms = if self.0.has_own() { &[][..] } else { self.0.terms.as_slice() };
+        terms.iter().map(|named| (named.number, &named.limit))
+    }
+}
