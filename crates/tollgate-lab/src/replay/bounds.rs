@@ -1,0 +1,47 @@
+//! Every maximum of a replay in one place, each with its reason.
+
+/// How much is asked of a file at once.
+pub(super) const READ_BUFFER: usize = 128 << 10;
+
+/// How much text is read into one block: enough that what is done for each block costs nothing,
+/// and little enough that its lines are still in the cache when they are decided.
+pub(super) const BLOCK: usize = 256 << 10;
+
+/// The longest line that is looked at: servers cut requests far below. A longer one is malformed,
+/// and read over without being held.
+pub(super) const MAX_LINE: usize = 1 << 20;
+
+/// How much text waits for lines before it, unless everything is sorted: what a very busy server
+/// writes within the window.
+pub(super) const MAX_HELD: usize = 512 << 20;
+
+/// How many malformed lines are shown.
+pub(super) const SHOWN_MALFORMED: usize = 5;
+
+/// How many bytes of a line are shown.
+pub(super) const SHOWN_LINE: usize = 300;
+
+/// How many bytes of a key are shown.
+pub(super) const SHOWN_KEY: usize = 200;
+
+/// How many lines are looked at to find out the format.
+pub(super) const SNIFFED_LINES: usize = 20;
+
+/// How many keys with the most refusals are kept: those with fewer are forgotten first, and any
+/// key with more than a four-thousandth of all refusals is there.
+pub(super) const TOP_KEYS: usize = 4096;
+
+/// How many points of time a picture has at most; two become one when there are more.
+pub(super) const POINTS: usize = 512;
+
+/// How many rules a picture tells apart; the rest are one.
+pub(super) const SERIES: usize = 7;
+
+/// How many tiers are counted apart: a client may write as many as it likes into a field.
+pub(super) const TIERS: usize = 256;
+
+/// How many bytes the states of all candidate limits may take.
+pub(super) const LADDER_BYTES: usize = 96 << 20;
+
+/// How many limits of a policy get suggestions.
+pub(super) const LADDERS: usize = 64;

@@ -1,0 +1,155 @@
+//! Each line through a gate, in the log's time.
+
+use tollgate::{Gate, ManualClock, MemoryStore, Policy, Reason, Request, Ruling, Timestamp};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::against::Against;
+use super::clients::{Refusal, Refusals};
+use super::fields::{Attribute, Wanted};
+use super::ladder::{Ladders, Offer};
+use super::merge::Taken;
+use super::report::OrderReport;
+use super::tally::Tally;
+use super::{Failure, Settings};
+
+/// Decides lines, and counts what comes of it.
+pub(super) struct Decider<'w> {
+    wanted: &'w Wanted,
+    clock: ManualClock,
+    pub(super) gate: Gate,
+    /// Microseconds.
+    now: u64,
+    pub(super) order: OrderReport,
+    /// Of each attribute, how many lines have it.
+    pub(super) present: Vec<u64>,
+    pub(super) tally: Tally,
+    pub(super) refusals: Refusals,
+    pub(super) ladders: Option<Ladders>,
+    pub(super) against: Option<(Gate, Against)>,
+    /// Where keys are written down.
+    key: Vec<u8>,
+}
+
+impl<'w> Decider<'w> {
+    pub(super) fn new(
+        wanted: &'w Wanted,
+        policy: &Policy,
+        against: Option<&Policy>,
+        settings: &Settings,
+    ) -> Result<Decider<'w>, Failure> {
+        let clock = ManualClock::at(Timestamp::from_nanos(0));
+        let gate = |policy: &Policy| {
+            let store = MemoryStore::builder().clock(clock.clone()).max_keys(settings.max_keys);
+            let store = store.without_names().build();
+            let store = store.map_err(|error| Failure::Mistake(error.to_string()))?;
+            Gate::on(store, policy.clone()).map_err(|error| Failure::Mistake(error.to_string()))
+        };
+        let against = match against {
+            Some(old) => Some((gate(old)?, Against::new(old, policy))),
+            None => None,
+        };
+        let limits = policy.rules.iter().map(|rule| rule.numbers.limits().len() + rule.tiers.len());
+        Ok(Decider {
+            wanted,
+            gate: gate(policy)?,
+            clock,
+            now: 0,
+            order: OrderReport::default(),
+            present: vec![0; wanted.attributes.len()],
+            tally: Tally::new(policy),
+            refusals: Refusals::default(),
+            ladders: settings.suggest.then(|| Ladders::new(limits.sum())),
+            against,
+            key: Vec::new(),
+        })
+    }
+
+    /// Decides a line.
+    #[inline]
+    pub(super) fn decide(&mut self, line: &Taken<'_>) {
+        self.move_clock(line.entry.time);
+        let request = self.request(line);
+        let ruling = self.gate.check(&request);
+        self.count(&request, ruling.is_allowed());
+        self.tally.count(&ruling, self.now);
+        let is_refused = is_refused(&ruling);
+        if is_refused {
+            self.refusals.add(&Refusal { ruling: &ruling, request: &request, line, now: self.now });
+        }
+        if let Some((old, against)) = &mut self.against {
+            let before = old.check(&request);
+            let of = |ruling| Refusal { ruling, request: &request, line, now: self.now };
+            match (is_refused, self::is_refused(&before)) {
+                (true, false) => against.newly_refused(&of(&ruling)),
+                (false, true) => against.newly_allowed(&of(&before)),
+                (true, true) => against.still_refused(),
+                (false, false) => {}
+            }
+        }
+    }
+
+    fn move_clock(&mut self, time: u64) {
+        if time > self.now {
+            self.now = time;
+            self.clock.set(Timestamp::from_nanos(time.saturating_mul(1000)));
+        } else if time < self.now {
+            self.order.late += 1;
+            self.order.latest_micros = self.order.latest_micros.max(self.now - time);
+        }
+    }
+
+    #[inline]
+    fn request<'r>(&mut self, line: &Taken<'r>) -> Request<'r>
+    where
+        'w: 'r,
+    {
+        let wanted = self.wanted;
+        let mut request = Request::new();
+        for (attribute, present) in wanted.attributes.iter().zip(&mut self.present) {
+            if let Some(value) = value(wanted, attribute, line) {
+                *present += 1;
+                request.set(&attribute.name, value);
+            }
+        }
+        let cost = wanted.cost.and_then(|slot| line.value(slot)?.parse().ok());
+        match cost {
+            Some(units) => request.cost(units),
+            None => request,
+        }
+    }
+
+    /// Counts the request under the rules that apply to it.
+    #[inline]
+    fn count(&mut self, request: &Request<'_>, allowed: bool) {
+        let (tally, ladders, key, now) =
+            (&mut self.tally, &mut self.ladders, &mut self.key, self.now);
+        self.gate.visit(request, |visited| {
+            tally.count_tier(visited.tier(), allowed);
+            for rule in visited.rules() {
+                tally.count_rule(rule.number());
+                let Some(ladders) = ladders.as_mut() else { continue };
+                key.clear();
+                rule.write_key(key);
+                let offer = Offer { hash: xxh3_64(key), now, cost: rule.cost() };
+                for limit in rule.limits() {
+                    ladders.offer(rule.number(), limit, offer);
+                }
+            }
+        });
+    }
+}
+
+/// What a line says of an attribute.
+#[inline]
+fn value<'r>(wanted: &'r Wanted, of: &Attribute, line: &Taken<'r>) -> Option<&'r str> {
+    let own = line.value(of.slot);
+    let (None, Some(path)) = (own, of.path) else { return own };
+    let path = line.value(path)?;
+    let route = wanted.routes.iter().find(|template| template.fits(path));
+    Some(route.map_or(path, |template| template.as_str()))
+}
+
+/// Whether a request is turned away for now, and not because it makes no sense.
+pub(super) fn is_refused(ruling: &Ruling) -> bool {
+    !ruling.is_allowed() && ruling.reason() != Reason::Error
+}

@@ -1,0 +1,81 @@
+//! A suggested limit does what is said of it.
+
+use tollgate::{Limit, Policy, Rule};
+use tollgate_lab::replay::{Report, Settings, Suggestion};
+
+use super::run;
+
+/// Clients of every size, and one that asks in bursts.
+fn log() -> String {
+    let mut text = String::new();
+    let mut chance: u64 = 7;
+    for at in 0..4_000_u64 {
+        chance =
+            chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let draw = (chance >> 33) % 1000;
+        let client = if at % 1000 < 40 { 0 } else { 1 + draw * draw / 20_000 };
+        text += &format!(
+            "{{\"time\":{}.{:03},\"ip\":\"{client}\"}}\n",
+            1_794_824_030 + at / 10,
+            at % 10 * 100
+        );
+    }
+    text
+}
+
+fn with(limit: &str) -> Report {
+    let limit: Limit = limit.parse().expect("the test's values are valid");
+    let policy = Policy::new().rule(Rule::new("per-ip").key(["ip"]).limit(limit));
+    run(log(), &policy, &Settings::default()).expect("the test's values are valid")
+}
+
+fn verify(of: &Suggestion) {
+    for smallest in &of.smallest {
+        let limit = smallest.limit.as_ref().expect("the largest rung is far above this log");
+        let report = with(limit);
+        assert_eq!(report.refused, smallest.refused, "{limit}");
+        assert!(report.refused * 1000 <= report.requests * smallest.per_thousand, "{limit}");
+        let at = of
+            .tried
+            .iter()
+            .position(|tried| tried.limit == *limit)
+            .expect("the test's values are valid");
+        if let Some(below) = at.checked_sub(1).map(|at| &of.tried[at]) {
+            let report = with(&below.limit);
+            assert_eq!(report.refused, below.refused, "{}", below.limit);
+            assert!(
+                report.refused * 1000 > report.requests * smallest.per_thousand,
+                "{}",
+                below.limit
+            );
+        }
+    }
+}
+
+#[test]
+fn a_replay_with_a_suggested_limit_refuses_what_was_said_and_a_smaller_one_too_much() {
+    let limits =
+        ["10/min burst 3", "40/min fixed_window", "30/min sliding_log", "30/min sliding_counter"];
+    for limit in limits {
+        let report = with(limit);
+        let [of] = report.suggestions.as_slice() else { panic!("one limit, one suggestion") };
+        assert_eq!((&*of.rule, &*of.limit, of.one_key_in), ("per-ip", limit, 1));
+        assert_eq!((of.requests, of.refused), (report.requests, report.refused));
+        verify(of);
+    }
+}
+
+#[test]
+fn every_limit_of_a_rule_and_of_its_tiers_has_suggestions_of_its_own() {
+    let rule =
+        Rule::new("per-ip").key(["ip"]).limit(Limit::per_minute(10)).limit(Limit::per_hour(50));
+    let policy = Policy::new().rule(rule.tier("pro", Limit::per_minute(100)));
+    let log =
+        "{\"time\":1794824030,\"ip\":\"1\"}\n{\"time\":1794824030,\"ip\":\"1\",\"tier\":\"pro\"}\n";
+    let report = run(log, &policy, &Settings::default()).expect("the test's values are valid");
+    let limits: Vec<(&str, u64)> =
+        report.suggestions.iter().map(|of| (&*of.limit, of.requests)).collect();
+    assert_eq!(limits, [("10/min", 1), ("50/h", 1), ("100/min", 1)]);
+    let none = Settings { suggest: false, ..Settings::default() };
+    assert!(run(log, &policy, &none).expect("the test's values are valid").suggestions.is_empty());
+}
