@@ -11,6 +11,7 @@ mod import;
 mod moment;
 mod paint;
 mod policy_file;
+mod replay;
 mod schema;
 mod serve;
 mod simulate;
@@ -44,6 +45,7 @@ enum Command {
     Test(test::Test),
     Explain(explain::Explain),
     Diff(diff::Diff),
+    Replay(replay::Replay),
     Import(import::Import),
     Schema(schema::Schema),
 }
@@ -92,6 +94,7 @@ pub fn run() -> ExitCode {
         Command::Test(test) => test.run(&mut out, paint),
         Command::Explain(explain) => explain.run(&mut out, paint),
         Command::Diff(diff) => diff.run(&mut out, paint),
+        Command::Replay(replay) => replay.run(&mut out, paint),
         Command::Import(import) => import.run(&mut out),
         Command::Schema(schema) => schema.run(&mut out),
     };
