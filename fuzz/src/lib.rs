@@ -3,6 +3,7 @@
 mod input;
 mod keys;
 mod limit_text;
+mod log_line;
 mod policy_file;
 mod resp;
 mod snapshot;
@@ -11,6 +12,7 @@ mod traffic;
 
 pub use keys::keys;
 pub use limit_text::limit_text;
+pub use log_line::log_line;
 pub use policy_file::policy_file;
 pub use resp::resp;
 pub use snapshot::snapshot;

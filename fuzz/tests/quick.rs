@@ -132,3 +132,8 @@ fn any_test_file_is_refused_or_run() {
 fn any_bytes_on_the_redis_port_are_answered_the_same_however_they_are_cut() {
     run("resp", tollgate_fuzz::resp);
 }
+
+#[test]
+fn any_log_is_refused_or_read_line_by_line() {
+    run("log_line", tollgate_fuzz::log_line);
+}
