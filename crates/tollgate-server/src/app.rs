@@ -14,6 +14,7 @@ use crate::bounds::{Bounds, DRAIN, MAX_BODIES};
 use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
+use crate::page::Feed;
 use crate::resp::RespBounds;
 use crate::watched::Watched;
 
@@ -30,6 +31,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) watched: Watched,
     pub(crate) operators: Operators,
+    /// Who watches what goes on.
+    pub(crate) feed: Feed,
     /// Whether the server accepts no more.
     pub(crate) stopping: AtomicBool,
 }
@@ -78,8 +81,8 @@ impl App {
         let (holds, metrics) = (Holds::default(), Metrics::default());
         let limits = ClientLimits::new(backend.clone());
         let (watched, operators) = (Watched::default(), Operators::new(settings.admin.clone()));
-        let stopping = AtomicBool::new(false);
+        let (feed, stopping) = (Feed::default(), AtomicBool::new(false));
         let bodies = Semaphore::new(MAX_BODIES >> 10);
-        App { backend, settings, limits, holds, bodies, metrics, watched, operators, stopping }
+        App { backend, settings, limits, holds, bodies, metrics, watched, operators, feed, stopping }
     }
 }

@@ -278,3 +278,15 @@ pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// After how long without a call a gRPC connection is told to close. Clients connect anew by
 /// themselves.
 pub(crate) const GRPC_IDLE: Duration = Duration::from_secs(15 * 60);
+
+/// Streams of events that are open at once: more people than look at one server.
+pub(crate) const MAX_EVENT_STREAMS: usize = 32;
+
+/// How often an event is sent: as often as people notice.
+pub(crate) const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// Rules that an event names, the busiest: an event is some kilobytes.
+pub(crate) const MAX_SAMPLED_RULES: usize = 64;
+
+/// Keys that an event names, those that were denied most.
+pub(crate) const SAMPLED_DENIALS: usize = 20;

@@ -33,6 +33,7 @@ mod listen;
 mod metrics;
 mod openapi;
 mod operate;
+mod page;
 mod patience;
 mod reload;
 mod resp;

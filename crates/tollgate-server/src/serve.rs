@@ -141,6 +141,7 @@ impl Server {
             Some(ended) = serving.join_next() => stopped = stopped.and(ended),
         }
         app.stopping.store(true, Ordering::Relaxed);
+        app.feed.close();
         stopper.stop();
         while let Some(ended) = serving.join_next().await {
             stopped = stopped.and(ended);

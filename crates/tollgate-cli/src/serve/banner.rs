@@ -24,6 +24,8 @@ pub(super) struct Banner<'a> {
     pub(super) kept: bool,
     /// Where operators are answered, if there are any.
     pub(super) admin: Option<SocketAddr>,
+    /// Where people look at it.
+    pub(super) page: Option<SocketAddr>,
     pub(super) policy: &'a Policy,
     /// Where the policy is from, unless it is built in.
     pub(super) file: Option<&'a Path>,
@@ -45,6 +47,10 @@ impl Banner<'_> {
         }
         if let Some(admin) = self.admin {
             writeln!(out, "  admin     http{s}://{admin}/admin/v1")?;
+        }
+        if let Some(page) = self.page.map(reached) {
+            let more = if self.admin.is_some() { "" } else { ", of use with --admin-tokens FILE" };
+            writeln!(out, "  page      http{s}://{page}/{more}")?;
         }
         match self.store {
             Store::Memory if self.kept => {

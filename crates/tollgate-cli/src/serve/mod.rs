@@ -153,6 +153,7 @@ async fn serve(
         grpc: server.grpc_address(),
         resp: server.resp_address(),
         admin: server.admin_address().filter(|_| anybody),
+        page: server.admin_address(),
         tls: config.tls_cert.is_some(),
         known_clients: config.tls_client_ca.is_some(),
         store: &config.store,

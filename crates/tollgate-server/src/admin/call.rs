@@ -41,6 +41,8 @@ pub(super) enum Reply {
     /// Nothing was changed, and the answer is no JSON.
     Text(&'static str, String),
     Changed(Change),
+    /// Nothing was changed, and the answer goes on.
+    Stream(Response),
 }
 
 /// What was changed, for the answer and for the audit log.
@@ -226,10 +228,11 @@ impl From<Away> for Problem {
 }
 
 impl Reply {
-    pub(super) fn response(&self) -> Response {
+    pub(super) fn response(self) -> Response {
         match self {
-            Reply::Told(value) => crate::http::json(value),
-            Reply::Text(of_type, text) => crate::http::text(of_type, text.clone()),
+            Reply::Told(value) => crate::http::json(&value),
+            Reply::Text(of_type, text) => crate::http::text(of_type, text),
+            Reply::Stream(response) => response,
             Reply::Changed(Change { action, target, result }) => {
                 crate::http::json(&json!({"action": action, "target": target, "result": result}))
             }

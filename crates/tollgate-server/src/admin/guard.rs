@@ -71,7 +71,38 @@ async fn changed_and_written(answering: Answering, app: Arc<App>, who: Who) -> A
     Ok(reply)
 }
 
+/// What who has no token can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everything.
+    Open,
+    /// Nothing without one.
+    Token,
+    /// Nothing, and there is none.
+    Closed,
+}
+
+impl Access {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Access::Open => "open",
+            Access::Token => "token",
+            Access::Closed => "closed",
+        }
+    }
+}
+
 impl Operators {
+    /// What who asks so would see without a token.
+    pub(crate) fn access(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Access {
+        let peer = peer.map(|peer| peer.to_canonical());
+        match self.let_in_without(headers, peer) {
+            Ok(_) => Access::Open,
+            Err(_) if self.tokens.is_empty() => Access::Closed,
+            Err(_) => Access::Token,
+        }
+    }
+
     fn let_in(
         &self,
         headers: &HeaderMap,

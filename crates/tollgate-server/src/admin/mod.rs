@@ -3,6 +3,7 @@
 mod audit;
 mod blocks;
 mod call;
+mod events;
 mod guard;
 mod keys;
 mod known;

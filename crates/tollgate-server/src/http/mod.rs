@@ -73,7 +73,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(probe::metrics))
         .route("/openapi.json", get(probe::openapi));
     let with_everybody = app.operators.is_with_everybody();
-    whole(if with_everybody { router.merge(crate::admin::router()) } else { router }, app)
+    whole(if with_everybody { router.merge(for_operators()) } else { router }, app)
 }
 
 /// What operators are answered where nobody else is.
@@ -81,7 +81,12 @@ fn operators_router(app: Arc<App>) -> Router {
     let router = Router::new()
         .route("/healthz", get(probe::healthz))
         .route("/openapi.json", get(probe::openapi));
-    whole(router.merge(crate::admin::router()), app)
+    whole(router.merge(for_operators()), app)
+}
+
+/// Their questions, and the page that asks them.
+fn for_operators() -> Router<Arc<App>> {
+    crate::admin::router().merge(crate::page::router())
 }
 
 fn whole(router: Router<Arc<App>>, app: Arc<App>) -> Router {
@@ -95,7 +100,7 @@ fn segment(uri: &Uri, place: usize) -> &str {
 
 async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let known = "POST /v1/check, /v1/check/batch, /v1/peek, /v1/refund, /v1/reserve and \
-                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; POST /json; GET \
+                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; POST /json; GET /, \
                  /healthz, /readyz, /metrics, /openapi.json";
     let detail = format!("there is nothing at {:?}, try one of {known}", cut(uri.path()));
     app.bad(&Problem::new(StatusCode::NOT_FOUND, detail))

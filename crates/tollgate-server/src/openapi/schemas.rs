@@ -262,6 +262,10 @@ fn seen() -> Value {
                 "over": count(),
             }))),
         })),
+        "Events": {
+            "type": "string",
+            "description": "Events called `sample`, whose data is a JSON object of counts since the start; see docs/page.md",
+        },
         "Denials": whole(json!({"denials": list(&whole(json!({
             "rule": maybe("string"), "key": refer("Attributes"), "reason": text(), "first": text(),
             "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),

@@ -32,6 +32,7 @@ fn every_question_needs_the_role_it_says() {
         "GET /admin/v1/audit",
         "GET /admin/v1/blocks",
         "GET /admin/v1/denials",
+        "GET /admin/v1/events",
         "GET /admin/v1/info",
         "GET /admin/v1/keys",
         "GET /admin/v1/overrides",

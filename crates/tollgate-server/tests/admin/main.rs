@@ -9,6 +9,7 @@ mod hostile;
 mod keys;
 mod let_in;
 mod over_redis;
+mod page;
 mod policies;
 mod under_load;
 

@@ -1,0 +1,32 @@
+//! What goes on, as it goes on.
+
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+
+use super::call::{Answer, Call, Reply};
+use crate::bounds::MAX_EVENT_STREAMS;
+use crate::http::Problem;
+use crate::page::{self, NotOpened};
+
+pub(super) async fn events(call: Call) -> Answer {
+    let query = call.query(&["limit"])?;
+    let most = query.get("limit").map(|_| query.most(1)).transpose()?;
+    let body = page::events(&call.app, most).map_err(|why| {
+        let detail = match why {
+            NotOpened::TooMany => {
+                format!("{MAX_EVENT_STREAMS} already watch this server, try again later")
+            }
+            NotOpened::Stopping => "the server is stopping".to_owned(),
+        };
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    })?;
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // A proxy that collected events would show them late.
+    let unbuffered = HeaderName::from_static("x-accel-buffering");
+    headers.insert(unbuffered, HeaderValue::from_static("no"));
+    Ok(Reply::Stream(response))
+}

@@ -1,0 +1,166 @@
+// Changes: each is confirmed in a dialog, which says what will be done, and is in the audit log.
+
+import { announce, byId, h, keyText } from "./dom.js";
+import { Refused, get, post, put, session } from "./server.js";
+
+const BLOCKS = [["300", "5 minutes"], ["900", "15 minutes"], ["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"]];
+const SPANS = [["3600", "1 hour"], ["28800", "8 hours"], ["86400", "1 day"], ["604800", "7 days"], ["until", "a moment …"], ["", "no end"]];
+
+/**
+ * Asks whether to go on, then does so. `act` may fail: then the dialog stays and says why.
+ * Resolves to whether it was done.
+ */
+function confirmed({ title, body, yes, danger = false, act }) {
+  const [dialog, form, error, button] = ["dialog", "dialog-form", "dialog-error", "dialog-yes"].map(byId);
+  byId("dialog-title").textContent = title;
+  byId("dialog-body").replaceChildren(...body);
+  error.textContent = "";
+  button.textContent = yes;
+  button.className = danger ? "main danger" : "main";
+  button.disabled = false;
+  return new Promise((resolve) => {
+    let done = false;
+    const submit = async (event) => {
+      event.preventDefault();
+      error.textContent = "";
+      button.disabled = true;
+      try {
+        await act();
+        done = true;
+        dialog.close();
+      } catch (refused) {
+        if (!(refused instanceof Refused)) throw refused;
+        error.textContent = refused.status === 403 ? "This token may only read." : `Not done: ${refused.message}`;
+      } finally {
+        button.disabled = false;
+      }
+    };
+    const no = () => dialog.close();
+    const closed = () => {
+      form.removeEventListener("submit", submit);
+      byId("dialog-no").removeEventListener("click", no);
+      resolve(done);
+    };
+    form.addEventListener("submit", submit);
+    byId("dialog-no").addEventListener("click", no);
+    dialog.addEventListener("close", closed, { once: true });
+    dialog.showModal();
+    (byId("dialog-body").querySelector("input, select") ?? byId("dialog-yes")).focus();
+  });
+}
+
+const recorded = (before = "") => h("p", { class: "hint" }, `${before}It will be in the audit log, as done by ${session.who.name}.`);
+const told = (text) => announce(`${text} It is in the audit log.`);
+
+const chooser = (id, choices) => h("select", { id }, choices.map(([value, text]) => h("option", { value }, text)));
+
+export async function reset(rule, key) {
+  const done = await confirmed({
+    title: "Reset this key?",
+    body: [h("p", {}, keyText(key), " will be as good as new on the rule ", h("bdi", {}, rule), ", and no longer blocked there."), recorded()],
+    yes: "Reset",
+    act: () => post("keys/reset", { rule, key }),
+  });
+  if (done) told("The key was reset.");
+  return done;
+}
+
+export async function block(rule, key) {
+  const length = chooser("block-for", BLOCKS);
+  length.value = "900";
+  const done = await confirmed({
+    title: "Block this key?",
+    body: [h("p", {}, keyText(key), " will be refused by the rule ", h("bdi", {}, rule), ", whatever is left."),
+      h("label", { for: "block-for" }, "For"), length, recorded()],
+    yes: "Block",
+    danger: true,
+    act: () => post("blocks", { rule, key, for_seconds: Number(length.value) }),
+  });
+  if (done) told("The key is blocked.");
+  return done;
+}
+
+export async function lift(rule, key) {
+  const done = await confirmed({
+    title: "Lift the block?",
+    body: [h("p", {}, keyText(key), " will be counted by the rule ", h("bdi", {}, rule), " as before it was blocked."), recorded()],
+    yes: "Unblock",
+    act: () => post("blocks/lift", { rule, key }),
+  });
+  if (done) told("The block was lifted.");
+  return done;
+}
+
+export async function removeOverride(client) {
+  const done = await confirmed({
+    title: "Remove the override?",
+    body: [h("p", {}, keyText(client), " will have the numbers and the tier that it had before."), recorded()],
+    yes: "Remove",
+    danger: true,
+    act: () => post("overrides/remove", { client }),
+  });
+  if (done) told("The override was removed.");
+  return done;
+}
+
+/** Gives a client numbers or a tier of its own, on top of those that an override gives it already. */
+export async function override(of, attributes) {
+  let tiers, overrides;
+  try {
+    [{ tiers }, { overrides }] = await Promise.all([get("tiers"), get("overrides", { limit: 1000 })]);
+  } catch (refused) {
+    announce(refused.message, true);
+    return false;
+  }
+  const form = overrideForm(of, attributes, Object.keys(tiers));
+  const done = await confirmed({
+    title: "Override for this client",
+    body: [...form.parts, recorded("It replaces an override that this client has. ")],
+    yes: "Override",
+    act: () => put("overrides", form.asked(overrides)),
+  });
+  if (done) told("The override is in force.");
+  return done;
+}
+
+function overrideForm(of, attributes, tiers) {
+  const names = Object.keys(attributes);
+  const boxes = names.map((name) => h("input", { type: "checkbox", id: `client-${name}`, value: name, checked: name in of.key || names.length === 1 }));
+  const limit = h("input", { id: "override-limit", value: of.numbers.length === 1 ? of.numbers[0] : "", placeholder: "500/min burst 50, or unlimited", autocomplete: "off", spellcheck: "false", maxlength: "256", "aria-describedby": "override-hint" });
+  const tier = h("select", { id: "override-tier" }, h("option", { value: "" }, "as it is"), tiers.map((name) => h("option", { value: name }, name)));
+  const span = chooser("override-for", SPANS);
+  const until = h("input", { id: "override-until", type: "datetime-local", "aria-label": "Until", hidden: true });
+  span.addEventListener("change", () => {
+    until.hidden = span.value !== "until";
+  });
+  const client = h("fieldset", {}, h("legend", {}, "Client"), names.map((name, place) =>
+    h("label", { class: "check" }, boxes[place], keyText({ [name]: attributes[name] }))));
+  const parts = [client,
+    h("label", { for: "override-limit" }, "Limit on ", h("bdi", {}, of.rule)), limit,
+    h("p", { class: "hint", id: "override-hint" }, "As in the policy. Leave it empty to change only the tier."),
+    tiers.length > 0 ? h("label", { for: "override-tier" }, "Tier") : null, tiers.length > 0 ? tier : null,
+    h("label", { for: "override-for" }, "For"), span, until].filter((part) => part !== null);
+  const asked = (overrides) => {
+    const chosen = Object.fromEntries(boxes.filter((box) => box.checked).map((box) => [box.value, attributes[box.value]]));
+    const known = overrides.find((other) => !other.ended && same(other.client, chosen));
+    const limits = { ...known?.limits };
+    if (limit.value.trim() !== "") limits[of.rule] = limit.value.trim();
+    const body = { client: chosen, limits, tier: tier.value || known?.tier || null };
+    if (span.value === "until") body.until = moment(until.value);
+    else if (span.value !== "") body.for_seconds = Number(span.value);
+    return body;
+  };
+  return { parts, asked };
+}
+
+/** A moment of this machine's clock, as the server reads it. */
+function moment(text) {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) throw new Refused(0, "say until when");
+  return at.toISOString();
+}
+
+function same(one, other) {
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => one[name] === other[name]);
+}

@@ -1,0 +1,137 @@
+// Elements and words. Text from outside becomes text and never markup: there is no way to make
+// markup of a string in here, and the server's policy for browsers forbids it besides.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+/** An element with attributes, listeners (`onclick` and the like) and children. */
+export function h(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** The same for pictures. */
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Sets text only where it is another, so that what is read out or selected stays. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function show(element, visible) {
+  if (element.hidden === visible) element.hidden = !visible;
+}
+
+/** Tells people what was done: seen for a while, and read out. */
+export function announce(text, wrong = false) {
+  const said = byId("said");
+  said.textContent = text;
+  said.classList.toggle("wrong", wrong);
+  said.classList.add("seen");
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => said.classList.remove("seen"), 6000);
+}
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (number) => (number < 100000 ? whole.format(number) : short.format(number));
+
+/** A number of something per second. */
+export function rate(number) {
+  if (number === 0) return "0";
+  if (number < 0.1) return "< 0.1";
+  if (number < 10) return number.toFixed(1);
+  return count(number);
+}
+
+export function percent(part, all) {
+  if (all === 0) return "–";
+  const share = (100 * part) / all;
+  if (part > 0 && share < 0.1) return "< 0.1 %";
+  return `${share.toFixed(share < 10 ? 1 : 0)} %`;
+}
+
+/** A time of microseconds, as latency has it. */
+export function micros(time) {
+  if (time === null || time === undefined) return "–";
+  if (time >= 1000000) return `${(time / 1000000).toFixed(1)} s`;
+  if (time >= 100000) return `${Math.round(time / 1000)} ms`;
+  if (time >= 1000) return `${(time / 1000).toFixed(1)} ms`;
+  return `${Math.round(time)} µs`;
+}
+
+/** A wait of milliseconds: rounded up, as no wait is over before its time. */
+export function wait(millis) {
+  const seconds = Math.ceil(millis / 1000);
+  if (millis <= 0) return "now";
+  if (seconds < 60) return `${seconds} s`;
+  const [minutes, hours] = [Math.floor(seconds / 60), Math.floor(seconds / 3600)];
+  if (minutes < 60) return `${minutes} min ${String(seconds % 60).padStart(2, "0")} s`;
+  if (hours < 48) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
+  return `${Math.floor(hours / 24)} days ${hours % 24} h`;
+}
+
+const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const clockDay = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+export const clock = (millis) => clockTime.format(millis);
+export const day = (millis) => clockDay.format(millis);
+
+/** A key as people write it: names and values, each in an element of its own. */
+export function keyText(key) {
+  const pairs = Object.entries(key);
+  if (pairs.length === 0) return h("span", { class: "key" }, h("i", {}, "everybody together"));
+  return h("span", { class: "key" }, pairs.flatMap(([name, value], place) => [
+    place > 0 ? " " : null, h("span", { class: "name" }, `${name}=`), h("bdi", {}, written(value))]));
+}
+
+/** A value as it is typed in a search: in quotes where it needs them. */
+export function written(value) {
+  return /^[^\s"=\\]+$/u.test(value) ? value : JSON.stringify(value);
+}
+
+/** Attributes as they are typed, `user=42 route="/a b"`; `null` where it is none of that. */
+export function attributes(text) {
+  const found = Object.create(null);
+  const pattern = /\s*([^\s="]+)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)/uy;
+  let end = 0;
+  for (let match; (match = pattern.exec(text)) !== null; end = pattern.lastIndex) {
+    const value = match[2].startsWith('"') ? unquoted(match[2]) : match[2];
+    if (value === null) return null;
+    found[match[1]] = value;
+  }
+  return end > 0 && text.slice(end).trim() === "" ? found : null;
+}
+
+function unquoted(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** A table whose rows are made anew: headings, and rows of cells. */
+export function table(caption, headings, rows, kind = null) {
+  const cell = ([label, numeric], content) =>
+    h("td", { class: numeric ? "number" : null, "data-label": label }, content);
+  return h("div", { class: "scroll" }, h("table", { class: kind },
+    h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, headings.map(([label, numeric]) => h("th", { scope: "col", class: numeric ? "number" : null }, label)))),
+    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((content, place) => cell(headings[place], content)))))));
+}
+
+export const still = matchMedia("(prefers-reduced-motion: reduce)");

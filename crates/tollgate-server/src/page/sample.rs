@@ -1,0 +1,213 @@
+//! What an event says: counts since the start, so that who misses one has lost nothing. No key is
+//! looked at for it but those that are remembered as denied, of which there are few.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tollgate_redis::Histogram;
+
+use crate::app::App;
+use crate::bounds::{MAX_SAMPLED_RULES, SAMPLED_DENIALS};
+use crate::denials::Denial;
+use crate::exposition::CLIENT_LIMITS;
+use crate::http::millis;
+use crate::metrics::{OUTCOMES, TRANSPORTS};
+use crate::top::{By, Ranked};
+
+type Counts = [u64; OUTCOMES.len()];
+
+/// Makes events, and remembers which rules have been busy lately.
+#[derive(Debug, Default)]
+pub(super) struct Sampler {
+    /// Only of policies with more rules than an event names.
+    busy: HashMap<Box<str>, Busy>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    decisions: u64,
+    /// Decisions lately, those of a second ago counted less.
+    lately: u64,
+}
+
+/// Whether all is well, as everybody may know.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Health {
+    Ready,
+    /// The store is away, and rules do what they say for that.
+    Degraded,
+    Stopping,
+}
+
+pub(super) fn health(app: &App) -> Health {
+    if app.stopping.load(Ordering::Relaxed) {
+        return Health::Stopping;
+    }
+    match app.backend.health().and_then(|health| health.outage) {
+        Some(_) => Health::Degraded,
+        None => Health::Ready,
+    }
+}
+
+impl Sampler {
+    /// An event, as it is sent.
+    pub(super) fn event(&mut self, app: &App) -> Bytes {
+        let (rules, totals, left_out) = self.rules(app);
+        let rules: Vec<Value> = rules
+            .iter()
+            .map(|(rule, counts)| {
+                let mut shown = named(counts);
+                shown.insert("rule".to_owned(), (&**rule).into());
+                Value::Object(shown)
+            })
+            .collect();
+        let sample = json!({
+            "boot": format!("{:016x}", app.feed.boot),
+            "uptime_ms": millis(app.feed.started.elapsed()),
+            "now_ms": app.backend.clock().now().as_nanos() / 1_000_000,
+            "version": env!("CARGO_PKG_VERSION"),
+            "health": health(app),
+            "totals": named(&totals),
+            "rules": rules,
+            "rules_left_out": left_out,
+            "latency": latency(app),
+            "connections": connections(app),
+            "store": store(app),
+            "policy": policy(app),
+            "refused": refused(app),
+        });
+        // A newline would end the event, and JSON has none that is not escaped.
+        Bytes::from(format!("event: sample\ndata: {sample}\n\n"))
+    }
+
+    /// The counts of the rules that were busiest lately, of all rules together, and how many rules
+    /// are left out.
+    fn rules(&mut self, app: &App) -> (Vec<(Box<str>, Counts)>, Counts, usize) {
+        let mut rules: Vec<(Box<str>, Counts)> = Vec::new();
+        for (rule, by_transport) in app.metrics.decisions.read().iter() {
+            let mut counts = Counts::default();
+            for of_transport in by_transport.iter() {
+                add(
+                    &mut counts,
+                    &of_transport.each_ref().map(|count| count.load(Ordering::Relaxed)),
+                );
+            }
+            rules.push((rule.clone(), counts));
+        }
+        let mut of_clients = Counts::default();
+        for of_transport in &app.metrics.client_limits {
+            add(
+                &mut of_clients,
+                &of_transport.0.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            );
+        }
+        if of_clients != Counts::default() {
+            rules.push((CLIENT_LIMITS.into(), of_clients));
+        }
+        let mut totals = Counts::default();
+        rules.iter().for_each(|(_, counts)| add(&mut totals, counts));
+        let left_out = rules.len().saturating_sub(MAX_SAMPLED_RULES);
+        if left_out > 0 {
+            self.rank(&mut rules);
+            rules.truncate(MAX_SAMPLED_RULES);
+            rules.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        }
+        (rules, totals, left_out)
+    }
+
+    /// The busiest first.
+    fn rank(&mut self, rules: &mut [(Box<str>, Counts)]) {
+        for (rule, counts) in rules.iter() {
+            let decisions = counts.iter().sum::<u64>();
+            let busy = match self.busy.get_mut(rule) {
+                Some(busy) => busy,
+                None => self.busy.entry(rule.clone()).or_default(),
+            };
+            let since = decisions.saturating_sub(busy.decisions);
+            *busy = Busy { decisions, lately: busy.lately / 8 * 7 + since };
+        }
+        let lately = |rule: &str| self.busy.get(rule).map_or(0, |busy| busy.lately);
+        rules.sort_by_cached_key(|(rule, _)| (std::cmp::Reverse(lately(rule)), rule.clone()));
+    }
+}
+
+fn add(sums: &mut Counts, counts: &Counts) {
+    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
+}
+
+fn named(counts: &Counts) -> Map<String, Value> {
+    OUTCOMES.iter().zip(counts).map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
+}
+
+fn latency(app: &App) -> Value {
+    let steps: Vec<u128> = Histogram::STEPS.iter().map(std::time::Duration::as_micros).collect();
+    let mut shown = json!({"steps_us": steps});
+    for (transport, word) in TRANSPORTS {
+        shown[word] = json!(app.metrics.latency(transport).counts());
+    }
+    shown["store"] = json!(app.backend.store_latency().map(Histogram::counts));
+    shown
+}
+
+fn connections(app: &App) -> Value {
+    TRANSPORTS
+        .iter()
+        .map(|(transport, word)| (*word, app.metrics.connections(*transport).open()))
+        .collect()
+}
+
+fn store(app: &App) -> Value {
+    let (backend, health) = (&app.backend, app.backend.health());
+    let outage = health.as_ref().and_then(|health| health.outage.as_ref());
+    json!({
+        "kind": if health.is_some() { "redis" } else { "memory" },
+        "outage": outage.map(|outage| json!({
+            "address": outage.address,
+            "lasted_ms": millis(outage.lasted),
+            "why": outage.why.to_string(),
+        })),
+        "outages": health.as_ref().map_or(0, |health| health.outages),
+        "failed_calls": health.as_ref().map_or(0, |health| health.failed_calls),
+        "live_keys": backend.live_keys(),
+        "evictions": backend.evictions(),
+        "turned_away": backend.turned_away(),
+    })
+}
+
+fn policy(app: &App) -> Value {
+    let reloads = &app.metrics.reloads;
+    json!({
+        "version": reloads.changed.load(Ordering::Relaxed).saturating_add(1),
+        "rules": app.backend.policy().rules.len(),
+        "refused": reloads.refused.load(Ordering::Relaxed),
+        "last_refused": reloads.last_refused.load(Ordering::Relaxed),
+    })
+}
+
+/// The keys that were denied most in the last minutes, and why they were the last time.
+fn refused(app: &App) -> Value {
+    let now = app.backend.clock().now();
+    let (ranked, window) = app.watched.top.list(By::Denials, SAMPLED_DENIALS, now);
+    let is_of = |denial: &Denial, of: &Ranked| denial.rule == of.rule && denial.key == of.key;
+    // The latest first, so that the first that is found is the last reason.
+    let denials =
+        app.watched.denials.list(usize::MAX, |denial| ranked.iter().any(|of| is_of(denial, of)));
+    let keys = ranked.iter().map(|of| {
+        let why = denials.iter().find(|denial| is_of(denial, of));
+        json!({
+            "rule": of.rule,
+            "key": of.key.iter().map(|(name, value)| (&**name, &**value)).collect::<Value>(),
+            "denied": of.denied,
+            "over": of.over,
+            "reason": why.map(|of| of.why.reason),
+            "limit": why.map(|of| of.why.limit).filter(|limit| *limit < u64::MAX),
+            "retry_after_ms": why.and_then(|of| of.why.retry_after).map(millis),
+            "last_ms": why.map(|of| of.last.as_nanos() / 1_000_000),
+        })
+    });
+    json!({"window_ms": millis(window), "keys": keys.collect::<Vec<_>>()})
+}
