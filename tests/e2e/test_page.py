@@ -320,7 +320,7 @@ class Page(unittest.TestCase):
     def test_a_lost_connection_is_shown_and_recovers_by_itself(self):
         self.open()
         self.until(lambda: "Ready" in self.text("#health"), "it is live")
-        end = self.traffic(2.5)
+        end = self.traffic(1.5)
         self.server.kill()
         end()
         self.until(lambda: self.text("#connection") == "Lost", "it is lost")
@@ -351,20 +351,38 @@ class Page(unittest.TestCase):
             '[[rule]]\nname = "only"\nkey = ["user"]\nlimit = "7/min"\n')
         self.until(lambda: 'name = "only"' in self.text("#policy"), "another is shown when it is in force")
 
+    def test_a_limit_is_simulated(self):
+        self.open(view="#simulate")
+        self.until(lambda: self.js("return document.getElementById('sim-limit').value") == "5/h", "the first rule's limit is taken")
+        limit, traffic = self.find("#sim-limit"), self.find("#sim-traffic")
+        limit.clear()
+        limit.send_keys("100/min burst 20")
+        traffic.clear()
+        traffic.send_keys("steady 20/s for 1min" + Keys.ENTER)
+        self.until(lambda: "119 of 1,200" in self.text("#simulated"), "as the library says")
+        self.find("#sim-compare").click()
+        self.find("#sim-run").click()
+        self.until(lambda: len(self.all("#simulated article")) == 6, "all algorithms")
+        self.screen(1280, 1500)
+        self.screenshot("simulate")
+        traffic.clear()
+        traffic.send_keys("stedy" + Keys.ENTER)
+        self.until(lambda: "did you mean" in self.text("#simulated"), "what is wrong is told")
+
     def test_a_phone_scrolls_in_one_direction(self):
         self.use_up("a" * 200)
         self.screen(360, 740, 2)
         self.open()
-        self.traffic(2.5)
-        for view in ["", "#keys", "#keys/tenant=" + "a" * 200, "#policy", "#changes"]:
+        self.traffic()
+        self.until(lambda: "acme" in self.text("#refused"), "numbers")
+        for view in ["", "#keys", "#keys/tenant=" + "a" * 200, "#policy", "#simulate", "#changes"]:
             self.driver.get(self.url + "/" + view)
             self.until(lambda: self.text("#connection") == "Live", "it is live")
-            time.sleep(0.3)
+            time.sleep(0.2)
             widths = self.js("return [document.documentElement.scrollWidth, innerWidth]")
             self.assertLessEqual(widths[0], 360, view)
         self.driver.get(self.url + "/#live")
-        self.until(lambda: "acme" in self.text("#refused"), "numbers")
-        time.sleep(2)
+        time.sleep(0.5)
         self.screenshot("phone")
         self.screen(360, 3200, 1)
         time.sleep(0.3)
@@ -431,7 +449,7 @@ class Page(unittest.TestCase):
         self.use_up()
         self.open()
         self.until(lambda: "acme" in self.text("#refused"), "it is live")
-        for view in ["#live", "#keys", "#keys/tenant=acme", "#policy", "#changes"]:
+        for view in ["#live", "#keys", "#keys/tenant=acme", "#policy", "#simulate", "#changes"]:
             self.driver.get(self.url + "/" + view)
             time.sleep(0.3)
             self.driver.execute_cdp_cmd("Accessibility.enable", {})
@@ -455,7 +473,7 @@ class Page(unittest.TestCase):
     def test_pictures_for_people(self):
         self.traffic(0.5)
         self.open()
-        time.sleep(float(os.environ.get("PAGE_SECONDS", "4")))
+        time.sleep(float(os.environ.get("PAGE_SECONDS", "3")))
         self.screen(1280, 1150)
         time.sleep(0.5)
         self.screenshot("desktop")

@@ -290,3 +290,10 @@ pub(crate) const MAX_SAMPLED_RULES: usize = 64;
 
 /// Keys that an event names, those that were denied most.
 pub(crate) const SAMPLED_DENIALS: usize = 20;
+
+/// How often a simulation for an operator may ask: a second of work, for all algorithms together.
+pub(crate) const MAX_SIMULATED: u64 = 100_000;
+
+/// Clients of such a simulation, and kinds of traffic.
+pub(crate) const MAX_SIMULATED_CLIENTS: u64 = 1000;
+pub(crate) const MAX_SIMULATED_TRAFFIC: usize = 4;

@@ -11,6 +11,7 @@ mod overrides;
 mod policy;
 mod routes;
 mod seen;
+mod simulate;
 mod target;
 mod tokens;
 
@@ -130,6 +131,8 @@ pub(crate) struct Operators {
     kept_out: Seldom,
     /// Held while the policy is replaced, so that who names a version replaces that version.
     replacing: tokio::sync::Mutex<()>,
+    /// Held while something is simulated.
+    simulating: tokio::sync::Mutex<()>,
 }
 
 impl Operators {
@@ -146,6 +149,7 @@ impl Operators {
             wrong_tokens,
             kept_out: Seldom::default(),
             replacing: tokio::sync::Mutex::default(),
+            simulating: tokio::sync::Mutex::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, on};
 
 use super::call::{Answer, Call};
 use super::tokens::AdminRole;
-use super::{blocks, events, guard, keys, overrides, policy, seen};
+use super::{blocks, events, guard, keys, overrides, policy, seen, simulate};
 use crate::app::App;
 use crate::openapi::{Body, Method, Operation, Param};
 
@@ -53,7 +53,7 @@ const POLICY: Option<Body> =
     Some(Body { of_type: "application/toml", schema: "PolicyText", example: policy::EXAMPLE });
 
 /// All of them. Whoever adds one says here who may ask it.
-pub(crate) static ROUTES: [Route; 20] = [
+pub(crate) static ROUTES: [Route; 21] = [
     Route {
         operation: look("/admin/v1/info", "Who asks, and what of", "Info"),
         role: AdminRole::Read,
@@ -235,6 +235,19 @@ pub(crate) static ROUTES: [Route; 20] = [
         },
         role: AdminRole::Read,
         answer: |call| Box::pin(seen::denials(call)),
+    },
+    Route {
+        operation: Operation {
+            method: Method::Post,
+            body: json("Simulate", simulate::EXAMPLE),
+            ..look(
+                "/admin/v1/simulate",
+                "What limits would do to traffic that is made up; no key is touched",
+                "Simulated",
+            )
+        },
+        role: AdminRole::Read,
+        answer: |call| Box::pin(simulate::simulate(call)),
     },
     Route {
         operation: Operation {

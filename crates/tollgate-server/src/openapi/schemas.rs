@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::bounds::{MAX_ATTRIBUTES, MAX_BATCH, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_VALUE};
+use crate::bounds::{
+    MAX_ATTRIBUTES, MAX_BATCH, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_SIMULATED_TRAFFIC,
+    MAX_VALUE,
+};
 use crate::http::millis;
 
 /// All of them, by name.
@@ -203,6 +206,12 @@ fn asked_by_operators() -> Value {
             "until": {"type": ["string", "null"], "format": "date-time"},
             "for_seconds": or_null(seconds),
         }), &["client"]),
+        "Simulate": object(json!({
+            "limits": {"type": "array", "items": text(), "minItems": 1, "maxItems": MAX_LIMITS},
+            "traffic": {"type": "array", "items": text(), "minItems": 1, "maxItems": MAX_SIMULATED_TRAFFIC},
+            "compare": truth(),
+            "seed": or_null(json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})),
+        }), &["limits", "traffic"]),
         "PolicyText": {"type": "string", "description": "A policy file, in TOML"},
     })
 }
@@ -271,6 +280,16 @@ fn seen() -> Value {
             "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),
             "retry_after_ms": maybe("integer"), "transport": text(),
         })))})),
+        "Simulated": whole(json!({
+            "length_ms": count(), "slot_ms": count(), "window_ms": count(), "notes": list(&text()),
+            "runs": list(&whole(json!({
+                "name": text(), "limits": list(&text()), "offered": count(), "tries": count(),
+                "admitted": count(), "refused": count(), "unserved": count(),
+                "most_in_window": count(), "wait_p50_ms": count(), "wait_p99_ms": count(),
+                "admitted_by_slot": list(&count()), "refused_by_slot": list(&count()),
+                "remaining_by_slot": list(&maybe("integer")),
+            }))),
+        })),
         "Change": whole(json!({
             "action": text(), "target": {"type": "object"}, "result": {"type": "object"},
         })),

@@ -211,3 +211,58 @@ fn refused(app: &App) -> Value {
     });
     json!({"window_ms": millis(window), "keys": keys.collect::<Vec<_>>()})
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Gate, Policy};
+
+    use super::*;
+    use crate::app::Settings;
+    use crate::backend::Backend;
+
+    fn told(sampler: &mut Sampler, app: &App) -> Value {
+        let event = sampler.event(app);
+        let text = std::str::from_utf8(&event).unwrap();
+        let data = text.strip_prefix("event: sample\ndata: ").unwrap();
+        serde_json::from_str(data.strip_suffix("\n\n").unwrap()).unwrap()
+    }
+
+    fn names(event: &Value, rule: &str) -> bool {
+        event["rules"].as_array().unwrap().iter().any(|of| of["rule"] == rule)
+    }
+
+    #[test]
+    fn of_many_rules_the_busiest_are_named_and_all_are_summed() {
+        let gate = Gate::new(Policy::new()).unwrap();
+        let app = App::new(Backend::Memory(gate), Settings::default());
+        for number in 0..1000 {
+            let rule = format!("rule-{number:03}").into_boxed_str();
+            app.metrics.decisions.write().entry(rule).or_default();
+        }
+        let decide = |rule: &str, times| {
+            app.metrics.decisions.read()[rule][0][0].fetch_add(times, Ordering::Relaxed);
+        };
+        let mut sampler = Sampler::default();
+        decide("rule-999", 5);
+        let event = told(&mut sampler, &app);
+        assert_eq!(event["rules"].as_array().unwrap().len(), MAX_SAMPLED_RULES);
+        assert_eq!(event["rules_left_out"], 1000 - MAX_SAMPLED_RULES);
+        assert!(names(&event, "rule-999") && !names(&event, "rule-500"));
+        for number in 100..200 {
+            decide(&format!("rule-{number}"), 1000);
+        }
+        let event = told(&mut sampler, &app);
+        assert_eq!(event["totals"]["allowed"], 100_005);
+        assert!(names(&event, "rule-150") && !names(&event, "rule-999"), "those of now");
+    }
+
+    #[test]
+    fn a_name_cannot_end_an_event() {
+        let gate = Gate::new(Policy::new()).unwrap();
+        let app = App::new(Backend::Memory(gate), Settings::default());
+        app.metrics.decisions.write().entry("a\n\nevent: b\r\rdata: c".into()).or_default();
+        let event = Sampler::default().event(&app);
+        let text = std::str::from_utf8(&event).unwrap();
+        assert_eq!((text.matches('\n').count(), text.matches('\r').count()), (3, 0), "{text}");
+    }
+}

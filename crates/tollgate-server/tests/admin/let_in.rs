@@ -42,6 +42,7 @@ fn every_question_needs_the_role_it_says() {
         "GET /admin/v1/top",
         "POST /admin/v1/keys/status",
         "POST /admin/v1/policy/validate",
+        "POST /admin/v1/simulate",
     ];
     let server = operated();
     for (method, path, writes) in routes(&server) {

@@ -139,6 +139,8 @@ export class Keys {
     const hint = session.mayChange ? null : h("p", { class: "hint" }, "This token may only read. With one that may write, keys can be reset, blocked and overridden here.");
     byId("key").replaceChildren(h("section", { class: "panel", "aria-label": "Key" }, title, box, hint));
     this.view = new StatusView(box, actions);
+    // Who came from another view goes on reading here; who typed stays where they type.
+    if (document.activeElement === document.body) title.focus();
   }
 
   /** Who is blocked, and who has numbers of its own. */

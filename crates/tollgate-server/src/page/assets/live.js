@@ -15,6 +15,8 @@ const REASONS = {
 const NOTHING = { allowed: 0, refused: 0, denied: 0, blocked: 0, error: 0, all: 0, degraded: 0, shadow: 0 };
 // Bars of a rule's small picture, each of so many points.
 const BARS = [30, 4];
+// As many as an event names.
+const MOST_RULES = 64;
 
 /** What people call a rule. */
 export const ruleName = (rule) => (rule === "" ? "no rule" : rule);
@@ -138,7 +140,7 @@ export class Live {
   }
 
   rules(policyRules) {
-    const known = new Set([...policyRules, ...this.event.rules.map((rule) => rule.rule)]);
+    const known = new Set([...policyRules.slice(0, MOST_RULES), ...this.event.rules.map((rule) => rule.rule)]);
     if (known.size !== this.rows.size || [...known].some((rule) => !this.rows.has(rule))) this.rebuild([...known]);
     const counts = new Map(this.event.rules.map((rule) => [rule.rule, rule]));
     for (const [rule, row] of this.rows) {

@@ -6,14 +6,16 @@ import { History } from "./history.js";
 import { Live } from "./live.js";
 import { Keys, keyAddress } from "./keys.js";
 import { Policy } from "./policy.js";
+import { Simulator } from "./simulate.js";
 import { showChanges } from "./changes.js";
 
-const VIEWS = ["live", "keys", "policy", "changes"];
+const VIEWS = ["live", "keys", "policy", "simulate", "changes"];
 // Charts move some pixels a second: more often is not seen.
 const FRAME = 50;
 
 const seen = new History();
-const policy = new Policy();
+const simulator = new Simulator();
+const policy = new Policy((limits) => simulator.rules(limits));
 const keys = new Keys();
 const live = new Live(seen, (key) => {
   location.hash = keyAddress(key);

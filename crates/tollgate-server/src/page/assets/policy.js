@@ -1,11 +1,15 @@
 // The policy in force, and what it would do.
 
-import { attributes, byId, h, say } from "./dom.js";
+import { attributes, byId, h, say, show } from "./dom.js";
 import { Refused, get, post } from "./server.js";
 import { StatusView } from "./status.js";
 
+// More would make a browser slow, and nobody reads so much on a page.
+const MOST_LINES = 5000;
+
 export class Policy {
-  constructor() {
+  constructor(changed) {
+    this.changed = changed;
     /** Names of rules, in the policy's order. */
     this.rules = [];
     this.version = null;
@@ -30,9 +34,12 @@ export class Policy {
   show({ version, file, toml, policy }) {
     const rules = policy.rule ?? [];
     this.rules = rules.map((rule) => rule.name);
+    this.changed(new Map(rules.map((rule) => [rule.name, [rule.limit ?? rule.limits ?? []].flat().filter((limit) => typeof limit === "string")])));
     say(byId("policy-about"), `${version}${file === null ? "" : `, from ${file}`}`);
     const lines = toml.replace(/\n$/, "").split("\n");
-    byId("policy").replaceChildren(...lines.map((line) => h("li", {}, h("code", {}, painted(line)))));
+    const shown = lines.slice(0, MOST_LINES).map((line) => h("li", {}, h("code", {}, painted(line))));
+    byId("policy").replaceChildren(...shown);
+    show(byId("policy-more"), lines.length > MOST_LINES);
     byId("policy").style.setProperty("--digits", String(lines.length).length);
     const known = new Set(rules.flatMap((rule) => [...[rule.key ?? []].flat(), ...Object.keys(rule.match ?? {})]));
     const names = [...known].filter((name) => typeof name === "string").slice(0, 12);
