@@ -13,7 +13,8 @@ import os
 import sys
 import time
 
-from support import Folder, Tollgate, ask
+from page_server import PageServer
+from support import ask
 
 # Nothing refills while it is measured, so that every key stays live. What is refused fills the lists
 # of refused keys, which every event tells.
@@ -76,20 +77,17 @@ def measure(server, seconds, pages):
 
 
 def main(seconds=20, keys=1_000_000, pages=1):
-    folder = Folder()
-    folder.write("tokens", f"measure read {TOKEN}\n")
-    server = Tollgate(folder.path, POLICY, ["--admin-tokens", "tokens", "--max-keys", str(2 * keys)])
+    server = PageServer(POLICY, "--admin-tokens", "tokens", "--max-keys", str(2 * keys), tokens=f"measure read {TOKEN}\n")
     try:
         fill(server.port, keys)
         info = json.loads(ask(server.port, "/admin/v1/info", headers={"authorization": f"Bearer {TOKEN}"}).body)
         print(f"{info['live_keys']:,} live keys, {seconds} s each")
-        for turn in range(2):
+        for _ in range(2):
             without, _, _ = measure(server, seconds, 0)
             with_pages, events, size = measure(server, seconds, pages)
             print(f"without {without:.2f} % of a core, with {pages} {with_pages:.2f} % ({events} events, the last of {size:,} bytes)")
     finally:
-        server.stop()
-        folder.remove()
+        server.remove()
 
 
 if __name__ == "__main__":

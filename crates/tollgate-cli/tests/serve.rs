@@ -144,6 +144,7 @@ fn with_nothing_at_all_it_starts_and_says_what_it_does() {
         "tollgate is listening\n",
         "per-user: 100/min burst 20 for each user\n",
         "per-ip: 300/min burst 60 for each ip\n",
+        &format!("  page      http://{}/, of use with --admin-tokens FILE\n", served.address),
         &format!("curl -i http://{}/v1/check -d '{USER}'", served.address),
     ] {
         assert!(served.said.contains(text), "{text} in\n{}", served.said);

@@ -294,6 +294,8 @@ pub(crate) const SAMPLED_DENIALS: usize = 20;
 /// How often a simulation for an operator may ask: a second of work, for all algorithms together.
 pub(crate) const MAX_SIMULATED: u64 = 100_000;
 
-/// Clients of such a simulation, and kinds of traffic.
+/// Clients of such a simulation, its limits and kinds of traffic, and the bytes that say so.
 pub(crate) const MAX_SIMULATED_CLIENTS: u64 = 1000;
+pub(crate) const MAX_SIMULATED_LIMITS: usize = 8;
 pub(crate) const MAX_SIMULATED_TRAFFIC: usize = 4;
+pub(crate) const MAX_SIMULATION: usize = 64 << 10;

@@ -8,7 +8,8 @@ use tollgate_lab::traffic::Traffic;
 
 use super::call::{Answer, Call, Reply, wrong};
 use crate::bounds::{
-    MAX_BODY, MAX_LIMITS, MAX_SIMULATED, MAX_SIMULATED_CLIENTS, MAX_SIMULATED_TRAFFIC,
+    MAX_SIMULATED, MAX_SIMULATED_CLIENTS, MAX_SIMULATED_LIMITS, MAX_SIMULATED_TRAFFIC,
+    MAX_SIMULATION,
 };
 use crate::http::{Problem, cut, parse};
 use crate::operate::blocking;
@@ -28,7 +29,7 @@ struct Asked {
 }
 
 pub(super) async fn simulate(mut call: Call) -> Answer {
-    let body = call.bytes(MAX_BODY).await?;
+    let body = call.bytes(MAX_SIMULATION).await?;
     let asked: Asked = parse(&body, EXAMPLE)?;
     let simulation = asked.simulation().map_err(|problem| problem.example(EXAMPLE))?;
     // One at a time: it takes a core for up to a second.
@@ -69,7 +70,7 @@ fn shown(run: &Run) -> serde_json::Value {
 impl Asked {
     fn simulation(&self) -> Result<Simulation, Problem> {
         for (name, given, most) in [
-            ("limits", self.limits.len(), MAX_LIMITS),
+            ("limits", self.limits.len(), MAX_SIMULATED_LIMITS),
             ("traffic", self.traffic.len(), MAX_SIMULATED_TRAFFIC),
         ] {
             if given == 0 || given > most {

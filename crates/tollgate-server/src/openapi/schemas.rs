@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::bounds::{
-    MAX_ATTRIBUTES, MAX_BATCH, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_SIMULATED_TRAFFIC,
-    MAX_VALUE,
+    MAX_ATTRIBUTES, MAX_BATCH, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_SIMULATED_LIMITS,
+    MAX_SIMULATED_TRAFFIC, MAX_VALUE,
 };
 use crate::http::millis;
 
@@ -207,7 +207,7 @@ fn asked_by_operators() -> Value {
             "for_seconds": or_null(seconds),
         }), &["client"]),
         "Simulate": object(json!({
-            "limits": {"type": "array", "items": text(), "minItems": 1, "maxItems": MAX_LIMITS},
+            "limits": {"type": "array", "items": text(), "minItems": 1, "maxItems": MAX_SIMULATED_LIMITS},
             "traffic": {"type": "array", "items": text(), "minItems": 1, "maxItems": MAX_SIMULATED_TRAFFIC},
             "compare": truth(),
             "seed": or_null(json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})),

@@ -9,7 +9,7 @@ const LATE = 1200;
 const SHORTEST = 60000;
 // Distances of moments on the axis.
 const STEPS = [10000, 15000, 30000, 60000, 120000, 180000, 300000];
-const MARGIN = { top: 10, right: 6, bottom: 22, left: 46 };
+const MARGIN = { top: 10, right: 6, bottom: 22, left: 50 };
 
 const clockLabel = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const clockSeconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

@@ -84,6 +84,14 @@ export function wait(millis) {
   return `${Math.floor(hours / 24)} days ${hours % 24} h`;
 }
 
+/** A length of time, in the parts that it has. */
+export function span(millis) {
+  if (millis < 1000) return `${Math.round(millis)} ms`;
+  const seconds = Math.round(millis / 1000);
+  const parts = [[Math.floor(seconds / 86400), "d"], [Math.floor(seconds / 3600) % 24, "h"], [Math.floor(seconds / 60) % 60, "min"], [seconds % 60, "s"]];
+  return parts.filter(([number]) => number > 0).slice(0, 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
+}
+
 const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const clockDay = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 

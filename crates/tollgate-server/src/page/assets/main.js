@@ -12,6 +12,8 @@ import { showChanges } from "./changes.js";
 const VIEWS = ["live", "keys", "policy", "simulate", "changes"];
 // Charts move some pixels a second: more often is not seen.
 const FRAME = 50;
+// Others make changes, too: in seconds.
+const CHANGES_EVERY = 5;
 
 const seen = new History();
 const simulator = new Simulator();
@@ -32,6 +34,7 @@ const watcher = new Watcher({
     seen.add(event, performance.now());
     live.update(event, policy.rules);
     policy.follow(`${event.boot} ${event.policy.version}`);
+    if (view === "changes" && Math.floor(event.uptime_ms / 1000) % CHANGES_EVERY === 0) showChanges();
   },
   up() {
     if (lost !== null) announce("The server is back.");
@@ -72,6 +75,7 @@ setInterval(showLost, 500);
 /** What is shown before somebody is known: whether all is well, and a form. */
 async function enter(error = "") {
   watcher.stop();
+  byId("dialog").close();
   lost = null;
   show(byId("lost"), false);
   go("enter");
@@ -186,7 +190,9 @@ byId("skip").addEventListener("click", (event) => {
 });
 byId("leave").addEventListener("click", () => {
   session.forget();
-  enter();
+  // Nothing of what was seen stays.
+  history.replaceState(null, "", "/");
+  location.reload();
 });
 byId("enter-form").addEventListener("submit", (event) => {
   event.preventDefault();

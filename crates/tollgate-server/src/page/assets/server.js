@@ -76,18 +76,19 @@ export class Watcher {
   constructor(tell) {
     this.tell = tell;
     this.wait = FIRST_WAIT;
-    this.stopped = true;
+    // Which start it goes on from; `null` while it is stopped.
+    this.turn = null;
   }
 
   start() {
-    if (!this.stopped) return;
-    this.stopped = false;
+    this.stop();
     this.wait = FIRST_WAIT;
-    this.run();
+    this.turn = {};
+    this.run(this.turn);
   }
 
   stop() {
-    this.stopped = true;
+    this.turn = null;
     this.reading?.abort();
     this.wake?.();
   }
@@ -98,21 +99,21 @@ export class Watcher {
     this.wake?.();
   }
 
-  async run() {
-    while (!this.stopped) {
+  async run(turn) {
+    while (this.turn === turn) {
       let why = "the server has ended the stream";
       try {
         await this.read();
       } catch (error) {
-        if (this.stopped) return;
+        if (this.turn !== turn) return;
         if (error.status === 401 || error.status === 403) {
-          this.stopped = true;
+          this.turn = null;
           this.tell.turnedAway(error);
           return;
         }
         why = error.name === "AbortError" ? "nothing has come for a while" : error.message;
       }
-      if (this.stopped) return;
+      if (this.turn !== turn) return;
       // Not all at once who were cut off at once.
       const wait = this.wait * (0.75 + Math.random() / 2);
       this.wait = Math.min(this.wait * 1.7, LONGEST_WAIT);

@@ -1,6 +1,6 @@
 // What a limit would do to traffic that is made up. The server simulates, under a clock of its own.
 
-import { byId, count, h, percent, svg, wait } from "./dom.js";
+import { byId, count, h, percent, span, svg } from "./dom.js";
 import { Refused, post } from "./server.js";
 
 const [WIDTH, HEIGHT] = [520, 150];
@@ -24,6 +24,12 @@ function read(rate) {
   const [, times, unit] = /^(\d*)([a-z]+)$/.exec(period);
   if (!(unit in UNITS)) return null;
   return { rate: `${many}/${period}`, many: Number(many), period: `${times || 1}${unit}`, millis: Number(times || 1) * UNITS[unit] };
+}
+
+/** A length of time as the server reads it, in one unit. */
+function written(millis) {
+  const [unit, length] = Object.entries(UNITS).toReversed().find(([, length]) => millis % length === 0) ?? ["ms", 1];
+  return `${millis / length}${unit}`;
 }
 
 export class Simulator {
@@ -52,7 +58,7 @@ export class Simulator {
     byId("sim-limit").value = limits.join(" and ");
     const rate = read(limits[0] ?? "") ?? read("100/min");
     byId("sim-rate").value = `${rate.many * 2}/${rate.period.replace(/^1(?=[a-z])/, "")}`;
-    byId("sim-length").value = `${Math.max(60, Math.ceil((rate.millis * 3) / 1000))}s`;
+    byId("sim-length").value = written(Math.max(60000, rate.millis * 3));
     this.write();
   }
 
@@ -86,8 +92,8 @@ export class Simulator {
 function picture(run, told) {
   const share = percent(run.admitted, run.offered);
   const facts = [["Admitted", `${count(run.admitted)} of ${count(run.offered)}, ${share}`], ["Refused", count(run.refused)],
-    [`Most in any ${wait(told.window_ms)}`, count(run.most_in_window)]];
-  if (run.wait_p99_ms > 0) facts.push(["Wait, half and 99 %", `${wait(run.wait_p50_ms)}, ${wait(run.wait_p99_ms)}`]);
+    [`Most in any ${span(told.window_ms)}`, count(run.most_in_window)]];
+  if (run.wait_p99_ms > 0) facts.push(["Wait, p50 and p99", `${span(run.wait_p50_ms)}, ${span(run.wait_p99_ms)}`]);
   if (run.tries > run.offered) facts.push(["Tries", count(run.tries)]);
   return h("article", { class: "run" },
     h("h3", {}, run.name), chart(run, told, `${run.name}: ${share} admitted`),
@@ -108,7 +114,7 @@ function chart(run, { slot_ms }, about) {
     svg("text", { x: LEFT - 7, y: y(value) + 4, "text-anchor": "end" }, count(value))]);
   const length = admitted.length * slot_ms;
   const moments = [0, 0.5, 1].map((part) => svg("text", { x: LEFT + part * (WIDTH - LEFT - RIGHT), y: HEIGHT - 4, "text-anchor": ["start", "middle", "end"][part * 2] },
-    part === 0 ? "0" : wait(part * length)));
+    part === 0 ? "0" : span(part * length)));
   return svg("svg", { class: "bars", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": about },
     lines, moments, svg("path", { class: "admitted", d: bars(admitted, () => 0) }), svg("path", { class: "turned", d: bars(refused, (slot) => admitted[slot]) }));
 }
