@@ -83,6 +83,17 @@ impl App {
         let (watched, operators) = (Watched::default(), Operators::new(settings.admin.clone()));
         let (feed, stopping) = (Feed::default(), AtomicBool::new(false));
         let bodies = Semaphore::new(MAX_BODIES >> 10);
-        App { backend, settings, limits, holds, bodies, metrics, watched, operators, feed, stopping }
+        App {
+            backend,
+            settings,
+            limits,
+            holds,
+            bodies,
+            metrics,
+            watched,
+            operators,
+            feed,
+            stopping,
+        }
     }
 }

@@ -11,8 +11,8 @@ use tollgate_redis::Histogram;
 
 use crate::app::App;
 use crate::bounds::{MAX_SAMPLED_RULES, SAMPLED_DENIALS};
+use crate::client_limits::CLIENT_LIMITS;
 use crate::denials::Denial;
-use crate::exposition::CLIENT_LIMITS;
 use crate::http::millis;
 use crate::metrics::{OUTCOMES, TRANSPORTS};
 use crate::top::{By, Ranked};
