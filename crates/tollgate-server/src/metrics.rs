@@ -63,7 +63,7 @@ impl Decisions {
     }
 
     /// The same, made if need be, unless there are too many.
-    fn get_or_make(&mut self, rule: &str, tier: &str) -> &ByOutcome {
+    pub(crate) fn get_or_make(&mut self, rule: &str, tier: &str) -> &ByOutcome {
         let is_full = self.pairs >= MAX_COUNTED && self.get(rule, tier).is_none();
         let (rule, tier) = if is_full { (OTHERS, NO_TIER) } else { (rule, tier) };
         let of_rule = self.by_rule.entry(rule.into()).or_default();

@@ -98,7 +98,7 @@ impl Operators {
         let peer = peer.map(|peer| peer.to_canonical());
         match self.let_in_without(headers, peer) {
             Ok(_) => Access::Open,
-            Err(_) if self.tokens.is_empty() => Access::Closed,
+            Err(_) if self.tokens.get().is_empty() => Access::Closed,
             Err(_) => Access::Token,
         }
     }

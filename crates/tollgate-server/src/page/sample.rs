@@ -88,15 +88,15 @@ impl Sampler {
     /// are left out.
     fn rules(&mut self, app: &App) -> (Vec<(Box<str>, Counts)>, Counts, usize) {
         let mut rules: Vec<(Box<str>, Counts)> = Vec::new();
-        for (rule, by_transport) in app.metrics.decisions.read().iter() {
-            let mut counts = Counts::default();
-            for of_transport in by_transport.iter() {
-                add(
-                    &mut counts,
-                    &of_transport.each_ref().map(|count| count.load(Ordering::Relaxed)),
-                );
+        // The tiers of a rule come one after the other.
+        for (rule, _, by_transport) in app.metrics.decisions.read().iter() {
+            if rules.last().is_none_or(|(last, _)| **last != *rule) {
+                rules.push((rule.into(), Counts::default()));
             }
-            rules.push((rule.clone(), counts));
+            let Some((_, counts)) = rules.last_mut() else { continue };
+            for of_transport in by_transport {
+                add(counts, &of_transport.each_ref().map(|count| count.load(Ordering::Relaxed)));
+            }
         }
         let mut of_clients = Counts::default();
         for of_transport in &app.metrics.client_limits {
@@ -236,14 +236,16 @@ mod tests {
         let gate = Gate::new(Policy::new()).unwrap();
         let app = App::new(Backend::Memory(gate), Settings::default());
         for number in 0..1000 {
-            let rule = format!("rule-{number:03}").into_boxed_str();
-            app.metrics.decisions.write().entry(rule).or_default();
+            app.metrics.decisions.write().get_or_make(&format!("rule-{number:03}"), "");
         }
         let decide = |rule: &str, times| {
-            app.metrics.decisions.read()[rule][0][0].fetch_add(times, Ordering::Relaxed);
+            let mut decisions = app.metrics.decisions.write();
+            decisions.get_or_make(rule, "")[0][0].fetch_add(times, Ordering::Relaxed);
         };
         let mut sampler = Sampler::default();
-        decide("rule-999", 5);
+        decide("rule-999", 2);
+        app.metrics.decisions.write().get_or_make("rule-999", "pro")[1][0]
+            .fetch_add(3, Ordering::Relaxed);
         let event = told(&mut sampler, &app);
         assert_eq!(event["rules"].as_array().unwrap().len(), MAX_SAMPLED_RULES);
         assert_eq!(event["rules_left_out"], 1000 - MAX_SAMPLED_RULES);
@@ -260,7 +262,7 @@ mod tests {
     fn a_name_cannot_end_an_event() {
         let gate = Gate::new(Policy::new()).unwrap();
         let app = App::new(Backend::Memory(gate), Settings::default());
-        app.metrics.decisions.write().entry("a\n\nevent: b\r\rdata: c".into()).or_default();
+        app.metrics.decisions.write().get_or_make("a\n\nevent: b\r\rdata: c", "");
         let event = Sampler::default().event(&app);
         let text = std::str::from_utf8(&event).unwrap();
         assert_eq!((text.matches('\n').count(), text.matches('\r').count()), (3, 0), "{text}");
