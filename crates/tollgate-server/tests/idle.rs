@@ -1,5 +1,6 @@
 //! What connections take up that nobody uses. In a file of its own: other tests would share its memory.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 mod support;
 
