@@ -116,6 +116,12 @@ impl Memory {
         }
     }
 
+    /// The shards themselves, for tests that look at how keys are kept.
+    #[cfg(all(test, not(loom)))]
+    fn shards(&self) -> &Lines {
+        &self.shards
+    }
+
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
         self.registry.register(limiter, limit)
     }

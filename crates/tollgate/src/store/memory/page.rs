@@ -129,7 +129,10 @@ impl Pool {
         }
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "asserted below")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a block has fewer places than a byte counts, as asserted"
+    )]
     fn add_block(&mut self) -> usize {
         const { assert!(PLACES <= u8::MAX as usize) };
         // SAFETY: the layout's size is not zero.

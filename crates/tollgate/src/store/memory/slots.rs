@@ -152,3 +152,6 @@ impl IndexMut<usize> for Slots {
         self.get_mut(index).expect("the slot is in the table")
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
