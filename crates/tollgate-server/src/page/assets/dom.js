@@ -59,6 +59,7 @@ export function rate(number) {
 
 export function percent(part, all) {
   if (all === 0) return "–";
+  if (part === 0) return "0 %";
   const share = (100 * part) / all;
   if (part > 0 && share < 0.1) return "< 0.1 %";
   return `${share.toFixed(share < 10 ? 1 : 0)} %`;
