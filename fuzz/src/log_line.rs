@@ -37,7 +37,9 @@ fn policy() -> Policy {
     Policy::new()
         .rule(Rule::new("per-ip").key(["ip", "agent"]).limit(Limit::per_minute(2)))
         .rule(Rule::new("search").matches("path", search).key(["user"]).limit(Limit::per_hour(1)))
-        .rule(Rule::new("route").key(["route"]).limit(Limit::sliding_log(2, Duration::from_secs(9))))
+        .rule(
+            Rule::new("route").key(["route"]).limit(Limit::sliding_log(2, Duration::from_secs(9))),
+        )
 }
 
 fn adds_up(report: &Report) {
