@@ -1,15 +1,16 @@
 //! An axum service whose limits a whole fleet shares, in Redis. While the server is away, each node
 //! goes on with its part.
 //!
-//! `cargo run -p tollgate-tower --features axum,redis --example redis -- redis://127.0.0.1:6379
-//! 127.0.0.1:3000` serves there.
+//! `cargo run -p tollgate-tower --features axum,redis --example redis` shows what it does, with a Redis
+//! on its usual port or without one; with `-- redis://127.0.0.1:6379 127.0.0.1:3000` it serves there.
 
 use std::error::Error;
 use std::net::SocketAddr;
 
 use axum::routing::get;
 use axum::{Extension, Router};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tollgate::{Limit, OnStoreError, Policy, Rule};
 use tollgate_redis::{RedisGate, RedisStore};
 use tollgate_tower::{Answer, ClientIp, GateLayer};
@@ -46,6 +47,28 @@ pub(crate) async fn serve(listener: TcpListener, redis: &str) -> Result<(), Box<
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let redis = arguments.next().unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
-    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:3000".to_owned());
-    serve(TcpListener::bind(address).await?, &redis).await
+    if let Some(address) = arguments.next() {
+        return serve(TcpListener::bind(address).await?, &redis).await;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        if let Err(error) = serve(listener, &redis).await {
+            eprintln!("{error}");
+        }
+    });
+    for path in ["/", "/", "/export", "/", "/"] {
+        println!("GET {path}\n{}\n", ask(address, path).await?);
+    }
+    Ok(())
+}
+
+/// Sends a request by hand, and says what comes back.
+async fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut connection = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: example.com\r\nconnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
