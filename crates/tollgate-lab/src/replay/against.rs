@@ -34,26 +34,30 @@ impl Against {
         }
     }
 
+    /// A cost that is no number is no rule's.
     pub(super) fn newly_refused(&mut self, refusal: &Refusal<'_, '_>) {
         self.report.newly_refused += 1;
-        self.rule(refusal).newly_refused += 1;
-        self.refused.add(refusal);
+        if let Some(rule) = refusal.ruling.rule() {
+            self.rule(rule).newly_refused += 1;
+            self.refused.add(refusal);
+        }
     }
 
     /// `refusal` is the other policy's.
     pub(super) fn newly_allowed(&mut self, refusal: &Refusal<'_, '_>) {
         self.report.refused_before += 1;
         self.report.newly_allowed += 1;
-        self.rule(refusal).newly_allowed += 1;
-        self.allowed.add(refusal);
+        if let Some(rule) = refusal.ruling.rule() {
+            self.rule(rule).newly_allowed += 1;
+            self.allowed.add(refusal);
+        }
     }
 
     pub(super) fn still_refused(&mut self) {
         self.report.refused_before += 1;
     }
 
-    fn rule(&mut self, refusal: &Refusal<'_, '_>) -> &mut Difference {
-        let name = refusal.ruling.rule().unwrap_or_default();
+    fn rule(&mut self, name: &str) -> &mut Difference {
         if !self.rules.contains_key(name) {
             let new = Difference { rule: name.to_owned(), ..Difference::default() };
             self.rules.insert(name.to_owned(), new);

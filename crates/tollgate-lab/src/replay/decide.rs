@@ -79,7 +79,9 @@ impl<'w> Decider<'w> {
         if let Some((old, against)) = &mut self.against {
             let before = old.check(&request);
             let of = |ruling| Refusal { ruling, request: &request, line, now: self.now };
-            match (is_refused, self::is_refused(&before)) {
+            // What can never pass is refused here: it is to a client, and its cost may have been
+            // fine for the other policy.
+            match (!ruling.is_allowed(), !before.is_allowed()) {
                 (true, false) => against.newly_refused(&of(&ruling)),
                 (false, true) => against.newly_allowed(&of(&before)),
                 (true, true) => against.still_refused(),

@@ -237,7 +237,8 @@ pub struct Tried {
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct AgainstReport {
-    /// How many requests the other policy refuses.
+    /// How many requests the other policy refuses. Here and below, what can never pass counts as
+    /// refused.
     pub refused_before: u64,
     /// How many requests are refused that the other lets pass.
     pub newly_refused: u64,

@@ -3,7 +3,7 @@
 use tollgate::{Limit, Policy, Rule};
 use tollgate_lab::replay::{Report, Settings, replay};
 
-use super::bytes;
+use super::{bytes, settings};
 
 fn log() -> String {
     let line = |at: u64| {
@@ -61,4 +61,22 @@ fn what_is_newly_refused_and_allowed_is_told_by_rule_and_key() {
     let told: u64 = against.refused_clients.iter().map(|client| client.refused).sum();
     assert_eq!(told, against.newly_refused);
     assert!(report.html().contains("Compared with the other policy"));
+}
+
+#[test]
+fn what_can_never_pass_is_refused_in_a_comparison() {
+    let log = "{\"time\":1794824030,\"ip\":\"1\",\"cost\":50}\n".repeat(3);
+    let settings = settings(&[("cost", "cost")]);
+    let compare = |new, old| {
+        let report = replay(&[bytes(&log)], new, Some(old), &settings, &mut |_| {});
+        report.expect("the test's values are valid").against.expect("there is another policy")
+    };
+    let (strict, loose) = (policy(10, None), policy(100, None));
+    let against = compare(&strict, &loose);
+    let figures = (against.newly_refused, against.newly_allowed, against.refused_before);
+    assert_eq!(figures, (2, 0, 1));
+    assert_eq!((&*against.rules[0].rule, against.rules[0].newly_refused), ("per-ip", 2));
+    let back = compare(&loose, &strict);
+    assert_eq!((back.newly_refused, back.newly_allowed, back.refused_before), (0, 2, 3));
+    assert_eq!(back.allowed_clients[0].key, [("ip".to_owned(), "1".to_owned())]);
 }
