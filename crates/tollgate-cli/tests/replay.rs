@@ -141,3 +141,16 @@ fn an_attribute_that_no_line_has_is_told() {
         folder.tollgate(&["replay", "a.log", "--policy", "t.toml", "--field", "tenant=user"]);
     assert!(!mapped.out.contains("no line has"), "{}", mapped.out);
 }
+
+#[test]
+fn names_out_of_a_log_are_shown_and_not_sent_to_the_terminal() {
+    let folder = folder();
+    folder.write("odd.csv", format!("a\u{1b}[31m,b{}\n1,2\n", ",column".repeat(10_000)));
+    for field in [&[][..], &["--field", "user=none"][..]] {
+        let arguments = ["replay", "odd.csv", "--policy", "p.toml", "--format", "csv"];
+        let said = folder.tollgate(&[&arguments, field].concat());
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains("there are a\\u{1b}[31m, b, column"), "{}", said.err);
+        assert!(!said.err.contains('\u{1b}') && said.err.len() < 1000, "{:?}", said.err);
+    }
+}

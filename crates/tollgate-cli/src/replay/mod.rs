@@ -10,7 +10,7 @@ use clap::Args;
 use tollgate_lab::picture::Screen;
 use tollgate_lab::replay::{self, FieldMap, Format, Log, Order, Report, Settings, Template};
 
-use crate::paint::{Paint, Tone};
+use crate::paint::{Paint, Tone, printable};
 use crate::policy_file::read_or_fail;
 use crate::{Failure, Found, duration};
 use progress::Bar;
@@ -135,9 +135,10 @@ impl Replay {
 
 fn failure(failure: replay::Failure) -> Failure {
     match failure {
-        replay::Failure::Mistake(message) => Failure::Usage(vec![message]),
+        // It may name columns of a log.
+        replay::Failure::Mistake(message) => Failure::Usage(vec![printable(&message)]),
         // These begin with a file's name.
-        other => Failure::Files(vec![crate::paint::printable(&other.to_string())]),
+        other => Failure::Files(vec![printable(&other.to_string())]),
     }
 }
 

@@ -4,8 +4,10 @@ use memchr::{memchr, memchr_iter};
 
 use super::Mistake;
 use super::block::{Block, Span};
+use super::bounds::SHOWN_LINE;
 use super::fields::{Slot, Wanted};
 use super::line::{Line, Wrong};
+use super::report::cut;
 use super::time::Times;
 
 /// Reads separated values.
@@ -42,7 +44,7 @@ impl Separated {
         let missing = |name: &str, field: &str| {
             Mistake::new(format!(
                 "--field {name}={field}: there is no column {field:?}, there are {}",
-                names.join(", ")
+                cut(&names.join(", "), SHOWN_LINE)
             ))
         };
         for slot in std::iter::once(&wanted.time).chain(&wanted.slots) {
@@ -53,7 +55,7 @@ impl Separated {
         let time = place(&wanted.time).ok_or_else(|| {
             Mistake::new(format!(
                 "no column is known to be the time, say which with --field time=COLUMN; there are {}",
-                names.join(", ")
+                cut(&names.join(", "), SHOWN_LINE)
             ))
         })?;
         let slots = wanted.slots.iter().map(|slot| (place(slot), slot.is_path())).collect();
