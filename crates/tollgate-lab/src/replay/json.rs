@@ -98,10 +98,12 @@ impl<'t> Reading<'_, 't> {
             return self.object(raw, node);
         }
         for (place, rank) in &node.takes {
-            // Of fields of one name the last counts.
+            // Of fields of one name the last counts; what is absent hides no other.
             if *rank <= self.found[*place].1 {
                 let span = self.scalar(raw, self.paths[*place])?;
-                self.found[*place] = (span, *rank);
+                if !span.is_absent() {
+                    self.found[*place] = (span, *rank);
+                }
             }
         }
         Ok(())

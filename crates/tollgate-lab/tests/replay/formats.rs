@@ -216,3 +216,21 @@ fn a_field_that_is_not_there_is_told_with_those_that_are() {
     let failed = run("when,ip\n1,2\n", &telling(&["ip"]), &csv).unwrap_err().to_string();
     assert!(failed.contains("--field time=COLUMN; there are when, ip"), "{failed}");
 }
+
+#[test]
+fn a_json_field_that_is_absent_does_not_hide_one_of_another_name() {
+    for absent in ["null", "\"\"", "\"-\"", "{\"id\":7}", "[1]"] {
+        for line in [
+            format!(
+                "{{\"time\":{absent},\"ts\":1794824030,\"user\":{absent},\"user_id\":\"42\"}}\n"
+            ),
+            format!(
+                "{{\"user_id\":\"42\",\"user\":{absent},\"ts\":1794824030,\"time\":{absent}}}\n"
+            ),
+        ] {
+            assert_eq!(values("", &line, &["user"], &[]), ["42"], "{line}");
+        }
+    }
+    let both = "{\"ts\":1794824030,\"user_id\":\"42\",\"user\":\"ana\"}\n";
+    assert_eq!(values("", both, &["user"], &[]), ["ana"]);
+}
