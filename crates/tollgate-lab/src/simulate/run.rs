@@ -58,7 +58,7 @@ impl Scene<'_> {
             if !answer.is_allowed() {
                 let told = asked.at.saturating_add(nanos(answer.latency));
                 let retry_after = answer.ruling.retry_after().map(nanos);
-                tries.refuse(asked, (told, retry_after), self.length);
+                tries.refuse(asked, (told, retry_after));
             }
         }
         self.sample(&case, &mut tally, &mut sampled, u64::MAX);

@@ -81,14 +81,9 @@ impl<'a> Tries<'a> {
         })
     }
 
-    /// Has who was refused come again, as its traffic says; not at or after `end`. `told` is when
+    /// Has who was refused come again, as its traffic says; not when that is over. `told` is when
     /// it heard of the refusal, `retry_after` what it heard.
-    pub(super) fn refuse(
-        &mut self,
-        refused: Try,
-        (told, retry_after): (u64, Option<u64>),
-        end: u64,
-    ) -> bool {
+    pub(super) fn refuse(&mut self, refused: Try, (told, retry_after): (u64, Option<u64>)) -> bool {
         let traffic = &self.traffic[refused.traffic];
         let wait = match traffic.retry {
             Retry::Never => None,
@@ -104,7 +99,7 @@ impl<'a> Tries<'a> {
         let Some(wait) = wait.filter(|_| refused.number < traffic.tries) else { return false };
         // Never at the same moment: time must pass.
         let at = told.saturating_add(wait.max(1));
-        if at >= end {
+        if at >= nanos(traffic.end()) {
             return false;
         }
         self.given += 1;
