@@ -70,9 +70,9 @@ impl<'w> Decider<'w> {
         self.move_clock(line.entry.time);
         let request = self.request(line);
         let ruling = self.gate.check(&request);
-        self.count(&request, ruling.is_allowed());
-        self.tally.count(&ruling, self.now);
         let is_refused = is_refused(&ruling);
+        self.count(&request, is_refused);
+        self.tally.count(&ruling, self.now);
         if is_refused {
             self.refusals.add(&Refusal { ruling: &ruling, request: &request, line, now: self.now });
         }
@@ -122,11 +122,11 @@ impl<'w> Decider<'w> {
 
     /// Counts the request under the rules that apply to it.
     #[inline]
-    fn count(&mut self, request: &Request<'_>, allowed: bool) {
+    fn count(&mut self, request: &Request<'_>, is_refused: bool) {
         let (tally, ladders, key, now) =
             (&mut self.tally, &mut self.ladders, &mut self.key, self.now);
         self.gate.visit(request, |visited| {
-            tally.count_tier(visited.tier(), allowed);
+            tally.count_tier(visited.tier(), is_refused);
             for rule in visited.rules() {
                 tally.count_rule(rule.number());
                 let Some(ladders) = ladders.as_mut() else { continue };

@@ -100,9 +100,12 @@ impl<'w> Logs<'w> {
 
     /// The formats of those that have any lines, each once.
     pub(super) fn formats(&self) -> Vec<String> {
-        let mut formats: Vec<String> =
-            self.streams.iter().filter_map(|of| of.format).map(|of| of.to_string()).collect();
-        formats.dedup();
+        let mut formats: Vec<String> = Vec::new();
+        for format in self.streams.iter().filter_map(|of| of.format).map(|of| of.to_string()) {
+            if !formats.contains(&format) {
+                formats.push(format);
+            }
+        }
         formats
     }
 }

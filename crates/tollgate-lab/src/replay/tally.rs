@@ -89,7 +89,9 @@ impl Tally {
     fn count_rest(&mut self, ruling: &Ruling, now: u64) {
         for figures in ruling.rules().filter(|figures| !figures.is_allowed()) {
             if let Some(place) = self.places.get(figures.rule()) {
-                self.rules[*place].says_no += 1;
+                let rule = &mut self.rules[*place];
+                // Nobody refuses what can never pass.
+                rule.says_no += u64::from(rule.shadow || ruling.reason() != Reason::Error);
             }
         }
         let place = ruling.rule().and_then(|name| self.places.get(name).copied());
@@ -135,7 +137,7 @@ impl Tally {
 
     /// Counts a request of a tier.
     #[inline]
-    pub(super) fn count_tier(&mut self, tier: Option<&str>, allowed: bool) {
+    pub(super) fn count_tier(&mut self, tier: Option<&str>, is_refused: bool) {
         if !self.has_tiers {
             return;
         }
@@ -144,7 +146,7 @@ impl Tally {
         }
         let counted = &mut self.tiers[self.last_tier];
         counted.requests += 1;
-        counted.refused += u64::from(!allowed);
+        counted.refused += u64::from(is_refused);
     }
 
     fn tier(&mut self, tier: Option<&str>) -> usize {

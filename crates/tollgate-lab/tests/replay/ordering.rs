@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tollgate::{Limit, Policy, Rule};
 use tollgate_lab::replay::{Log, Order, Report, Settings, replay};
 
-use super::{bytes, run};
+use super::{bytes, run, telling};
 
 fn policy() -> Policy {
     let per_ip = Rule::new("per-ip").key(["ip"]).limit(Limit::per_minute(6).burst(2));
@@ -94,4 +94,13 @@ fn a_line_that_is_too_late_is_decided_at_the_time_reached_and_counted() {
     assert!(report.order.latest_micros > 60 * 1_000_000, "{:?}", report.order);
     let sorted = run(&log, &policy(), &order(Order::Sorted)).unwrap();
     assert_eq!(sorted.order.late, 0);
+}
+
+#[test]
+fn a_format_is_named_once_however_the_logs_lie() {
+    let json = || bytes("{\"time\":1794824030,\"ip\":\"1\"}\n");
+    let csv = bytes("time,ip\n1794824030,1\n");
+    let logs = [json(), csv, json()];
+    let report = replay(&logs, &telling(&["ip"]), None, &Settings::default(), &mut |_| {});
+    assert_eq!(report.expect("the logs are readable").formats, ["json", "csv"]);
 }

@@ -10,7 +10,7 @@ use tollgate::{
 };
 use tollgate_lab::replay::Settings;
 
-use super::run;
+use super::{run, settings};
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
@@ -167,4 +167,16 @@ proptest! {
         }).collect();
         prop_assert_eq!(replay_says(&common(&coarse)), gate_says(&coarse));
     }
+}
+
+#[test]
+fn what_can_never_pass_is_refused_by_no_tier_and_no_rule() {
+    let rule = Rule::new("per-ip").key(["ip"]).limit(Limit::per_minute(10));
+    let policy = Policy::new().rule(rule.tier("pro", Limit::per_minute(20)));
+    let log = "{\"time\":1794824030,\"ip\":\"1\",\"cost\":50,\"tier\":\"pro\"}\n".repeat(3);
+    let report = run(log, &policy, &settings(&[("cost", "cost")])).expect("the log is readable");
+    assert_eq!((report.requests, report.refused, report.wrong), (3, 0, 3));
+    assert_eq!((report.tiers[0].requests, report.tiers[0].refused), (3, 0));
+    assert_eq!((report.rules[0].refused, report.rules[0].says_no), (0, 0));
+    assert!(!report.html().contains("another rule refuses"));
 }
