@@ -1,6 +1,8 @@
 //! Common and combined log format:
 //! `203.0.113.9 - ana [16/Nov/2026:10:13:50 +0000] "GET /search?q=1 HTTP/1.1" 200 512 "referer" "agent"`.
 
+use std::net::IpAddr;
+
 use memchr::{memchr, memchr2, memrchr};
 
 use super::Mistake;
@@ -10,9 +12,9 @@ use super::line::{Line, Wrong};
 use super::time::Times;
 
 /// The parts of a line, by the names that attributes have.
-const PIECES: [&str; 12] = [
+const PIECES: [&str; 13] = [
     "ip", "ident", "user", "method", "path", "query", "url", "protocol", "status", "bytes",
-    "referer", "agent",
+    "referer", "agent", "host",
 ];
 const IP: usize = 0;
 const IDENT: usize = 1;
@@ -26,6 +28,7 @@ const STATUS: usize = 8;
 const BYTES: usize = 9;
 const REFERER: usize = 10;
 const AGENT: usize = 11;
+const HOST: usize = 12;
 
 /// What is in no line of this format.
 const NOTHING: usize = PIECES.len();
@@ -79,6 +82,9 @@ impl Common {
         pieces[IP] = rest.until(b' ').ok_or(Wrong::Common)?;
         pieces[IDENT] = rest.until(b' ').ok_or(Wrong::Common)?;
         pieces[USER] = rest.user().ok_or(Wrong::Common)?;
+        if line.get(pieces[USER]).is_some_and(|user| user.contains(' ')) {
+            take_host(line, pieces);
+        }
         let time = rest.time().ok_or(Wrong::Common)?;
         let time = self.times.common(time).ok_or(Wrong::Time)?;
         let (start, end, escaped) = rest.quoted().ok_or(Wrong::Common)?;
@@ -181,6 +187,36 @@ impl<'t> Rest<'_, 't> {
         let span = self.line.part(self.at, self.at + length);
         self.at += (length + 1).min(rest.len());
         (length > 0).then_some(span)
+    }
+}
+
+/// A line that begins with the virtual host, as Debian's `vhost_combined` does, and then goes on as
+/// others: `www.example.com:443 203.0.113.9 - ana [`. Anything else is left as it is, since a user
+/// may have spaces.
+#[cold]
+fn take_host(line: &Line<'_>, pieces: &mut Pieces) {
+    let text = |piece: usize| line.get(pieces[piece]).unwrap_or_default();
+    let (first, second, rest) = (text(IP), text(IDENT), text(USER));
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+    let with_port = first.rsplit_once(':').filter(|(_, port)| is_port(port));
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    let is_name =
+        |(name, _): (&str, &str)| !second.is_empty() && !is_address(first) && !is_address(name);
+    let (Some(space), true) =
+        (rest.find(' '), is_address(second) || with_port.is_some_and(is_name))
+    else {
+        return;
+    };
+    let host = if is_address(first) { None } else { with_port };
+    let ident = &rest[..space];
+    let user = &rest[space + 1..];
+    let part = |text: &str| match text {
+        "" | "-" => Span::ABSENT,
+        text => line.part_of(text),
+    };
+    let parts = [(HOST, part(host.map_or(first, |(name, _)| name))), (IP, pieces[IDENT])];
+    for (piece, span) in parts.into_iter().chain([(IDENT, part(ident)), (USER, part(user))]) {
+        pieces[piece] = span;
     }
 }
 

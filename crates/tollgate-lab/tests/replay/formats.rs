@@ -234,3 +234,36 @@ fn a_json_field_that_is_absent_does_not_hide_one_of_another_name() {
     let both = "{\"ts\":1794824030,\"user_id\":\"42\",\"user\":\"ana\"}\n";
     assert_eq!(values("", both, &["user"], &[]), ["ana"]);
 }
+
+#[test]
+fn a_common_line_may_begin_with_the_virtual_host() {
+    let attributes = ["host", "ip", "ident", "user", "path", "agent"];
+    let rest = "[16/Nov/2026:10:13:50 +0000] \"GET /a HTTP/1.1\" 200 512 \"-\" \"curl/8\"\n";
+    let cases = [
+        (
+            "www.example.com:443 203.0.113.9 - -",
+            ["www.example.com", "203.0.113.9", "absent", "absent"],
+        ),
+        (
+            "www.example.com:80 2001:db8::1 - ana b",
+            ["www.example.com", "2001:db8::1", "absent", "ana b"],
+        ),
+        ("www.example.com 203.0.113.9 - ana", ["www.example.com", "203.0.113.9", "absent", "ana"]),
+        (
+            "www.example.com:80 client.example id ana",
+            ["www.example.com", "client.example", "id", "ana"],
+        ),
+        ("192.0.2.1:80 203.0.113.9 - -", ["192.0.2.1", "203.0.113.9", "absent", "absent"]),
+        // No virtual host, but a user with a space.
+        ("203.0.113.9 - ana b", ["absent", "203.0.113.9", "absent", "ana b"]),
+        ("::1 id ana b", ["absent", "::1", "id", "ana b"]),
+        ("203.0.113.9:5123 - ana b", ["absent", "203.0.113.9:5123", "absent", "ana b"]),
+        ("client.example - ana b", ["absent", "client.example", "absent", "ana b"]),
+        ("client.example:5123 - ana b", ["absent", "client.example:5123", "absent", "ana b"]),
+    ];
+    for (start, expected) in cases {
+        let read = values("", &format!("{start} {rest}"), &attributes, &[]);
+        assert_eq!(read[..4], expected, "{start}");
+        assert_eq!(read[4..], ["/a", "curl/8"], "{start}");
+    }
+}
