@@ -1,6 +1,6 @@
 //! What traffic, a comparison and the clock's start come to in a simulation.
 
-use tollgate::Limit;
+use tollgate::{Limit, ManualClock, Timestamp};
 use tollgate_lab::simulate::{Decided, Simulation};
 use tollgate_lab::traffic::Traffic;
 
@@ -23,4 +23,18 @@ fn retries_end_with_their_own_traffic() {
     };
     simulation.run(watch).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((of_eve.iter().max(), of_eve.len()), (Some(&2), 10 + 9 + 9));
+}
+
+#[test]
+fn an_attack_finds_the_edge_wherever_the_clock_starts() {
+    let second = 1_000_000_000;
+    for (start, at) in [(0, "0s"), (17, "0s"), (0, "40s"), (59, "30s"), (30, "30s")] {
+        let start =
+            ManualClock::new().now().as_nanos() / (60 * second) * 60 * second + start * second;
+        let text = format!("edge 100 of 1min for 4min at {at}");
+        let simulation = simulation("100/min fixed_window", &[&text]);
+        let simulated = simulation.start(Timestamp::from_nanos(start)).run(|_| {});
+        let run = &simulated.unwrap_or_else(|error| panic!("{error}")).runs[0];
+        assert_eq!((run.busiest.units, run.refused), (200, 0), "{start} {at}");
+    }
 }

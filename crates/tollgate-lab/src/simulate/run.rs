@@ -34,7 +34,7 @@ impl Scene<'_> {
         watch: &mut impl FnMut(&Decided<'_>),
     ) -> Result<Run, SimulateError> {
         let mut tally = Tally::new(self.length, self.roster.len());
-        let mut tries = Tries::new(self.traffic, self.roster, self.seed);
+        let mut tries = Tries::new(self.traffic, self.roster, (self.seed, self.start));
         let mut nodes = Random::new(self.seed, NODES);
         let mut words = Words::default();
         let mut sampled = 0;

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tollgate::Timestamp;
+
 use super::nanos;
 use crate::traffic::{Arrival, Arrivals, Random, Retry, Roster, Traffic};
 
@@ -36,9 +38,15 @@ pub(super) struct Tries<'a> {
 const JITTER: u64 = 1 << 32;
 
 impl<'a> Tries<'a> {
-    pub(super) fn new(traffic: &'a [Traffic], roster: &'a Roster, seed: u64) -> Tries<'a> {
+    /// `clock` is what time it is at the start.
+    pub(super) fn new(
+        traffic: &'a [Traffic],
+        roster: &'a Roster,
+        (seed, clock): (u64, Timestamp),
+    ) -> Tries<'a> {
         let arrivals = traffic.iter().zip(0u64..).map(|(traffic, number)| {
-            let mut arrivals = traffic.arrivals(seed.wrapping_add(number.wrapping_mul(0x9e37)));
+            let seed = seed.wrapping_add(number.wrapping_mul(0x9e37));
+            let mut arrivals = traffic.arrivals_at(seed, clock.as_nanos());
             (arrivals.next(), arrivals)
         });
         Tries {

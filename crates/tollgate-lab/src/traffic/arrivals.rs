@@ -27,6 +27,8 @@ pub struct Arrivals {
 struct Times {
     shape: Shape,
     length: u64,
+    /// What time it is at the traffic's start, in nanoseconds: windows end by the clock.
+    clock: u128,
     /// How many there have been.
     done: u64,
     /// Where a Poisson process is, in parts of 2³² of a nanosecond.
@@ -35,10 +37,12 @@ struct Times {
 }
 
 impl Arrivals {
-    pub(super) fn new(traffic: &Traffic, seed: u64) -> Arrivals {
+    /// `clock` is what time it is at the start of everything.
+    pub(super) fn new(traffic: &Traffic, seed: u64, clock: u64) -> Arrivals {
         let times = Times {
             shape: traffic.shape,
             length: nanos(traffic.length.as_nanos()),
+            clock: u128::from(clock) + traffic.start.as_nanos(),
             done: 0,
             reached: 0,
             random: Random::new(seed, 0),
@@ -78,7 +82,7 @@ impl Times {
                 spell * (on.as_nanos() + off.as_nanos()) + rate.moment(within)
             }
             Shape::Ramp { from, to } => ramp(from, to, (self.length, number))?,
-            Shape::Edge { size, window } => edge(size, window.as_nanos(), number),
+            Shape::Edge { size, window } => edge(size, (window.as_nanos(), self.clock), number),
             Shape::Storm { size } if number < size => 0,
             Shape::Storm { .. } => return None,
         };
@@ -129,11 +133,14 @@ fn ramp(from: Rate, to: Rate, (length, number): (u64, u64)) -> Option<u128> {
 
 /// The attack: `size` within the last hundredth of a window, and as many within the first
 /// hundredth of the next; then a window of quiet, so that it can be done again.
-fn edge(size: u64, window: u128, number: u64) -> u128 {
+fn edge(size: u64, (window, clock): (u128, u128), number: u64) -> u128 {
     let (size, number) = (u128::from(size), u128::from(number));
     let (attack, within) = (number / (2 * size), number % (2 * size));
-    let middle = (2 * attack + 1) * window;
     let room = window / 100;
+    // The next end of a window that there is room before.
+    let first = window - clock % window;
+    let first = if first < room { first + window } else { first };
+    let middle = first + 2 * attack * window;
     // Counted from the room's beginning, so that the last comes before the edge.
     middle - room + 2 * room * within / (2 * size)
 }

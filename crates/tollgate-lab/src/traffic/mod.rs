@@ -169,9 +169,15 @@ impl Traffic {
         }
     }
 
-    /// When requests arrive and whose they are, in order; the same for a seed everywhere.
+    /// When requests arrive and whose they are, in order; the same for a seed everywhere. Windows
+    /// that are attacked end as if the clock began at 0.
     pub fn arrivals(&self, seed: u64) -> Arrivals {
-        Arrivals::new(self, seed)
+        self.arrivals_at(seed, 0)
+    }
+
+    /// The same, where the clock shows so many nanoseconds at the start.
+    pub(crate) fn arrivals_at(&self, seed: u64, clock: u64) -> Arrivals {
+        Arrivals::new(self, seed, clock)
     }
 }
 
