@@ -38,3 +38,15 @@ fn an_attack_finds_the_edge_wherever_the_clock_starts() {
         assert_eq!((run.busiest.units, run.refused), (200, 0), "{start} {at}");
     }
 }
+
+#[test]
+fn a_comparison_has_the_limit_that_was_given_as_it_is() {
+    for text in ["100/min fixed_window align first", "5/day calendar Europe/Paris", "9/min burst 3"]
+    {
+        let simulated = simulation(text, &["steady 1/s for 10s"]).compare().run(|_| {});
+        let runs = simulated.unwrap_or_else(|error| panic!("{error}")).runs;
+        let compared: Vec<String> = runs.into_iter().flat_map(|run| run.limits).collect();
+        assert!(compared.contains(&limit(text).to_string()), "{text}: {compared:?}");
+        assert_eq!(compared.len(), 6);
+    }
+}

@@ -22,21 +22,25 @@ pub(super) struct Case {
 /// The attribute that a limit counts by.
 pub(super) const CLIENT: &str = "client";
 
-/// Every algorithm with a limit's numbers, as they are called.
+/// Every algorithm with a limit's numbers, as they are called; for its own, the limit as it is.
 pub(super) fn variants(limit: &Limit) -> [(&'static str, Limit); 6] {
     let (count, period) = (limit.count(), limit.period());
     let burst = match limit.algorithm() {
         Algorithm::LeakyQueue => limit.capacity() - 1,
         _ => limit.capacity(),
     };
-    [
+    let variants = [
         ("token bucket", Limit::token_bucket(count, period).burst(burst)),
         ("leaky bucket, meter", Limit::leaky_bucket(count, period).burst(burst)),
         ("leaky bucket, queue", Limit::leaky_queue(count, period).burst(burst)),
         ("fixed window", Limit::fixed_window(count, period)),
         ("sliding log", Limit::sliding_log(count, period)),
         ("sliding counter", Limit::sliding_counter(count, period)),
-    ]
+    ];
+    variants.map(|(name, variant)| {
+        let is_own = variant.algorithm() == limit.algorithm();
+        (name, if is_own { limit.clone() } else { variant })
+    })
 }
 
 /// Poisson traffic of twice the limit's rate, for three of its periods.
