@@ -79,3 +79,14 @@ fn every_limit_of_a_rule_and_of_its_tiers_has_suggestions_of_its_own() {
     let none = Settings { suggest: false, ..Settings::default() };
     assert!(run(log, &policy, &none).expect("the test's values are valid").suggestions.is_empty());
 }
+
+#[test]
+fn the_smallest_limit_that_was_tried_is_told_as_that_or_less() {
+    let cell = |limit: &str, found: &str| {
+        let html = with(limit).html();
+        assert!(html.contains(found), "{limit}: no {found} in {html}");
+    };
+    cell("1000000/min fixed_window", "10000/min fixed_window or less");
+    let report = with("1000/day").html();
+    assert!(!report.contains("or less"), "{report}");
+}

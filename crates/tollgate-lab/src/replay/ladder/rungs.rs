@@ -2,8 +2,8 @@
 
 use tollgate::{Algorithm, Align, Limit};
 
-/// How many limits are tried: ten a decade, from about a thousandth to about a thousand times the
-/// count in force.
+/// How many limits are tried: ten a decade, from between a thousandth and a hundredth of the count
+/// in force upwards.
 pub(super) const RUNGS: usize = 48;
 
 /// The round numbers of a decade.

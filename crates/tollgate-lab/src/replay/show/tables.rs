@@ -92,7 +92,12 @@ fn per_thousand(share: u64) -> String {
 
 fn found(smallest: &Smallest, of: &Suggestion) -> String {
     let largest = || of.tried.last().map(|tried| tried.limit.as_str()).unwrap_or_default();
+    // Below a count of one there is nothing.
+    let is_lowest = |limit: &str| {
+        of.tried.first().is_some_and(|lowest| lowest.limit == limit && lowest.count > 1)
+    };
     match &smallest.limit {
+        Some(limit) if is_lowest(limit) => format!("{limit} or less"),
         Some(limit) => limit.clone(),
         None => format!("more than {}", largest()),
     }
