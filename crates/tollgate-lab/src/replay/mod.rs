@@ -57,8 +57,8 @@ pub use input::Log;
 pub use order::Order;
 pub use report::{
     AgainstReport, ClientReport, Clients, Difference, Example, ListReport, Malformed,
-    MalformedLine, OrderReport, OverTime, Report, RuleReport, Smallest, Step, Suggestion,
-    TierReport, Tried,
+    MalformedLine, NotSuggested, OrderReport, OverTime, Report, RuleReport, Smallest, Step,
+    Suggestion, TierReport, Tried,
 };
 pub use route::Template;
 pub use show::Section;
@@ -205,6 +205,7 @@ fn finish(
     let absent = wanted.attributes.iter().zip(&present);
     let absent = absent.filter(|(_, present)| **present == 0 && tally.requests > 0);
     let ladders = ladders.map(ladder::Ladders::into_ladders).unwrap_or_default();
+    let (suggestions, not_suggested) = suggest::suggestions(ladders, &gate.policy());
     Report {
         logs: logs.iter().map(Log::name).collect(),
         formats: reading.formats(),
@@ -225,7 +226,8 @@ fn finish(
         rules: tally.rules,
         lists: tally.lists,
         clients: refusals.into_clients(settings.clients),
-        suggestions: suggest::suggestions(ladders, &gate.policy()),
+        suggestions,
+        not_suggested,
         against: against.map(|(_, against)| against.into_report(settings.clients)),
         malformed: reading.malformed,
     }

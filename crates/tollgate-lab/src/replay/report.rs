@@ -49,6 +49,8 @@ pub struct Report {
     pub over_time: OverTime,
     /// What other numbers would have refused.
     pub suggestions: Vec<Suggestion>,
+    /// The limits that requests met and nothing is suggested for.
+    pub not_suggested: Vec<NotSuggested>,
     /// What is different from another policy.
     pub against: Option<AgainstReport>,
 }
@@ -209,6 +211,17 @@ pub struct Suggestion {
     pub smallest: Vec<Smallest>,
     /// Every limit that was tried.
     pub tried: Vec<Tried>,
+}
+
+/// A limit that nothing is suggested for.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotSuggested {
+    /// The rule.
+    pub rule: String,
+    /// The limit in force.
+    pub limit: String,
+    /// Why not.
+    pub why: String,
 }
 
 /// The smallest limit that refuses at most a share.

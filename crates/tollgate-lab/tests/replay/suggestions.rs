@@ -81,6 +81,22 @@ fn every_limit_of_a_rule_and_of_its_tiers_has_suggestions_of_its_own() {
 }
 
 #[test]
+fn limits_that_get_no_suggestion_are_told() {
+    let tier = |rule: Rule, of: u64| rule.tier(format!("t{of:02}"), Limit::per_minute(of + 1));
+    let rule = Rule::new("per-ip").key(["ip"]).limit(Limit::per_minute(1000));
+    let policy = Policy::new().rule((0..80).fold(rule, tier));
+    let line = |of: u64| format!("{{\"time\":1794824030,\"ip\":\"1\",\"tier\":\"t{of:02}\"}}\n");
+    let log: String = (0..80).map(line).collect();
+    let report = run(log, &policy, &Settings::default()).expect("the test's values are valid");
+    assert_eq!((report.suggestions.len(), report.not_suggested.len()), (64, 16));
+    let first = &report.not_suggested[0];
+    assert_eq!((&*first.rule, &*first.limit), ("per-ip", "65/min"));
+    let page = report.html();
+    assert!(page.contains("nothing is suggested for 65/min of"), "{page}");
+    assert!(page.contains("nothing is suggested for 6 more limits"), "{page}");
+}
+
+#[test]
 fn the_smallest_limit_that_was_tried_is_told_as_that_or_less() {
     let cell = |limit: &str, found: &str| {
         let html = with(limit).html();

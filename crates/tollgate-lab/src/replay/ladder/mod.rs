@@ -26,7 +26,15 @@ pub(super) struct Ladders {
     /// The limit that was asked for last, and its ladder: one after the other is of the same.
     last: Option<(u32, usize)>,
     ladders: Vec<Ladder>,
+    left_out: Vec<LeftOut>,
     most_bytes: usize,
+}
+
+/// A limit that gets no ladder.
+pub(super) struct LeftOut {
+    pub(super) rule: usize,
+    pub(super) limit: Limit,
+    pub(super) why: &'static str,
 }
 
 /// A limit, its rungs, and what each of them has refused.
@@ -92,17 +100,24 @@ impl Ladders {
 
     fn find(&mut self, rule: usize, number: u32, limit: &Limit) -> Option<usize> {
         let (ladders, most_bytes) = (&mut self.ladders, self.most_bytes);
+        let left_out = &mut self.left_out;
         *self.by_limit.entry(number).or_insert_with(|| {
-            if ladders.len() >= LADDERS {
-                return None;
-            }
-            ladders.push(Ladder::new(rule, limit, most_bytes)?);
-            Some(ladders.len() - 1)
+            let why = if ladders.len() >= LADDERS {
+                "too many limits come before it"
+            } else if let Some(ladder) = Ladder::new(rule, limit, most_bytes) {
+                ladders.push(ladder);
+                return Some(ladders.len() - 1);
+            } else {
+                "its numbers are too large, or its period too fine"
+            };
+            left_out.push(LeftOut { rule, limit: limit.clone(), why });
+            None
         })
     }
 
-    pub(super) fn into_ladders(self) -> Vec<Ladder> {
-        self.ladders.into_iter().map(Ladder::finish).collect()
+    /// The ladders, and the limits that have none.
+    pub(super) fn into_ladders(self) -> (Vec<Ladder>, Vec<LeftOut>) {
+        (self.ladders.into_iter().map(Ladder::finish).collect(), self.left_out)
     }
 }
 

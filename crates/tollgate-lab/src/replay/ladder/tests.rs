@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Limiter, ManualClock, Timestamp};
+use tollgate::{Limiter, ManualClock, Policy, Rule, Timestamp};
 
 use super::*;
+use crate::replay::suggest::suggestions;
 
 /// What real limiters refuse, one for each rung.
 fn refused_by_limiters(rungs: &[Limit], requests: &[(u64, u8, u64)]) -> Vec<u64> {
@@ -111,6 +112,24 @@ fn memory_is_bounded_however_many_keys_there_are() {
         }
         assert!(ladder.one_in().is_some_and(|one_in| one_in >= 64), "{text}");
     }
+}
+
+#[test]
+fn nothing_is_suggested_where_no_request_was_looked_at() {
+    let limit: Limit = "10/day".parse().unwrap();
+    let policy = Policy::new().rule(Rule::new("all").limit(limit.clone()));
+    let seen = |most_bytes: usize| {
+        let mut ladders = Ladders { most_bytes, ..Ladders::default() };
+        ladders.offer(0, (0, &limit), Offer { hash: 1, now: 1, cost: 1 });
+        let ladders = ladders.into_ladders();
+        assert_eq!(ladders.0[0].refused().0, u64::from(most_bytes > 100));
+        suggestions(ladders, &policy)
+    };
+    let (suggested, not) = seen(1 << 20);
+    assert_eq!((suggested.len(), not.len()), (1, 0));
+    let (suggested, not) = seen(10);
+    assert!(suggested.is_empty());
+    assert_eq!((&*not[0].rule, &*not[0].limit), ("all", "10/day"));
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use crate::picture::{Column, Table, printable};
 use crate::replay::report::{AgainstReport, ClientReport, Malformed, Report};
 
+/// How many limits are named that nothing is suggested for.
+const SHOWN_NOT_SUGGESTED: usize = 10;
+
 /// A number with a comma every three digits.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -178,12 +181,19 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
             plural(report.evictions, "live key")
         ));
     }
-    let sampled = report.suggestions.iter().find(|of| of.one_key_in > 1);
-    if let Some(sampled) = sampled {
+    for of in report.suggestions.iter().filter(|of| of.one_key_in > 1) {
         notes.push(format!(
-            "the limits suggested for {:?} rest on one key in {}",
-            sampled.rule, sampled.one_key_in
+            "the limits suggested for {} of {:?} rest on one key in {}",
+            of.limit, of.rule, of.one_key_in
         ));
+    }
+    let not_suggested = &report.not_suggested;
+    for of in not_suggested.iter().take(SHOWN_NOT_SUGGESTED) {
+        notes.push(format!("nothing is suggested for {} of {:?}: {}", of.limit, of.rule, of.why));
+    }
+    if not_suggested.len() > SHOWN_NOT_SUGGESTED {
+        let rest = not_suggested.len() - SHOWN_NOT_SUGGESTED;
+        notes.push(format!("nothing is suggested for {}", plural(rest as u64, "more limit")));
     }
     notes.iter().map(|note| printable(note)).collect()
 }
