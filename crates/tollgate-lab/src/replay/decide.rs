@@ -48,7 +48,6 @@ impl<'w> Decider<'w> {
             Some(old) => Some((gate(old)?, Against::new(old, policy))),
             None => None,
         };
-        let limits = policy.rules.iter().map(|rule| rule.numbers.limits().len() + rule.tiers.len());
         Ok(Decider {
             wanted,
             gate: gate(policy)?,
@@ -58,7 +57,7 @@ impl<'w> Decider<'w> {
             present: vec![0; wanted.attributes.len()],
             tally: Tally::new(policy),
             refusals: Refusals::default(),
-            ladders: settings.suggest.then(|| Ladders::new(limits.sum())),
+            ladders: settings.suggest.then(|| Ladders::new(limits(policy))),
             against,
             key: Vec::new(),
         })
@@ -141,6 +140,14 @@ impl<'w> Decider<'w> {
     }
 }
 
+/// How many limits a policy has, those of overrides left aside.
+fn limits(policy: &Policy) -> usize {
+    let rules = policy.rules.iter();
+    let rules = rules.flat_map(|rule| std::iter::once(&rule.numbers).chain(rule.tiers.values()));
+    let tiers = policy.tiers.values().flat_map(|rules| rules.values());
+    rules.chain(tiers).map(|numbers| numbers.limits().len()).sum()
+}
+
 /// What a line says of an attribute.
 #[inline]
 fn value<'r>(wanted: &'r Wanted, of: &Attribute, line: &Taken<'r>) -> Option<&'r str> {
@@ -154,4 +161,20 @@ fn value<'r>(wanted: &'r Wanted, of: &Attribute, line: &Taken<'r>) -> Option<&'r
 /// Whether a request is turned away for now, and not because it makes no sense.
 pub(super) fn is_refused(ruling: &Ruling) -> bool {
     !ruling.is_allowed() && ruling.reason() != Reason::Error
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Limit, Numbers, Rule};
+
+    use super::*;
+
+    #[test]
+    fn every_limit_of_rules_and_tiers_has_its_share_of_the_memory() {
+        let two = || Numbers::Limits(vec![Limit::per_minute(1), Limit::per_hour(2)]);
+        let rule = Rule::new("a").limit(Limit::per_minute(9)).limit(Limit::per_day(9));
+        let policy = Policy::new().rule(rule.tier("pro", two()).tier("free", Numbers::Unlimited));
+        assert_eq!(limits(&policy), 4);
+        assert_eq!(limits(&policy.tier("gold", "a", two()).tier("base", "a", two())), 8);
+    }
 }
