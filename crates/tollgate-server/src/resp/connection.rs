@@ -92,7 +92,12 @@ async fn write<S>(stream: &mut S, output: &mut Vec<u8>, bounds: &RespBounds) -> 
 where
     S: AsyncWrite + Unpin,
 {
-    match timeout(bounds.unread, stream.write_all(output)).await {
+    let written = async {
+        stream.write_all(output).await?;
+        // TLS keeps what the client was too slow to take until it is told to write it.
+        stream.flush().await
+    };
+    match timeout(bounds.unread, written).await {
         Ok(written) => written.map_err(|_| Ended::Broken)?,
         Err(_) => return Err(Ended::TimedOut),
     }

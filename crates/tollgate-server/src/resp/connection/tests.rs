@@ -1,6 +1,6 @@
 use std::future::pending;
 
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{BufStream, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tollgate::{Gate, Policy};
 
@@ -86,6 +86,23 @@ async fn a_client_that_half_closes_gets_all_its_answers() {
     client.read_to_end(&mut answers).await.unwrap();
     assert_eq!(answers, b"$5\r\nhello\r\n".repeat(5_000));
     connection.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stream_keeps_back_is_written_before_more_is_waited_for() {
+    // As TLS does while its client is slow.
+    let (mut client, server) = duplex(1024);
+    let kept_back = BufStream::with_capacity(1024, 64 * 1024, server);
+    let connection = tokio::spawn(run(kept_back, resp(), pending()));
+    let text = "x".repeat(16 * 1024);
+    let command = format!("*2\r\n$4\r\nECHO\r\n$16384\r\n{text}\r\n");
+    client.write_all(command.as_bytes()).await.unwrap();
+    let began = Instant::now();
+    let mut answer = vec![0; format!("$16384\r\n{text}\r\n").len()];
+    client.read_exact(&mut answer).await.unwrap();
+    assert!(answer.ends_with(b"x\r\n"));
+    assert_eq!(began.elapsed(), Duration::ZERO, "and not when the connection ends");
+    connection.abort();
 }
 
 #[tokio::test(start_paused = true)]
