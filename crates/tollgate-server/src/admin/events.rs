@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::call::{Answer, Call, Reply};
 use crate::bounds::MAX_EVENT_STREAMS;
-use crate::http::Problem;
+use crate::http::{Problem, keep_to_us};
 use crate::page::{self, NotOpened};
 
 pub(super) async fn events(call: Call) -> Answer {
@@ -25,6 +25,7 @@ pub(super) async fn events(call: Call) -> Answer {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    keep_to_us(headers);
     // A proxy that collected events would show them late.
     let unbuffered = HeaderName::from_static("x-accel-buffering");
     headers.insert(unbuffered, HeaderValue::from_static("no"));

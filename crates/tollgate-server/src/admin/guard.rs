@@ -14,10 +14,11 @@ use super::call::{Answer, Call, Change, Reply, Who, at};
 use super::routes::{Answering, Route};
 use super::tokens::AdminRole;
 use crate::app::App;
-use crate::http::Problem;
+use crate::http::{Problem, is_of_another_site};
 
 /// Headers that a proxy adds: what it hands on is not from this machine.
-const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+const PROXIED: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
 /// Why somebody is not let in.
 enum Kept {
@@ -154,7 +155,8 @@ impl Operators {
             return Err(Kept::Unknown("what comes through a proxy needs a token", ""));
         }
         // A browser on this machine asks for whatever page it shows: for ours only if that is ours.
-        if headers.contains_key(ORIGIN) && !is_same_origin(headers)
+        if is_of_another_site(headers)
+            || headers.contains_key(ORIGIN) && !is_same_origin(headers)
             || headers.get(HOST).is_none_or(|host| !is_of_this_machine(host))
         {
             return Err(Kept::Unknown("a page of another site needs a token", ""));

@@ -8,6 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderVal
 use serde::Serialize;
 use tollgate::{HeaderFields, Limit, Outcome, Reason, RuleFigures, Ruling};
 
+use super::browser::keep_to_us;
 use super::problem::Problem;
 use crate::app::App;
 use crate::client_limits::Listed;
@@ -165,6 +166,7 @@ pub(crate) fn json(answer: &impl Serialize) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    keep_to_us(headers);
     response
 }
 
@@ -174,6 +176,7 @@ pub(crate) fn text(of_type: &'static str, text: String) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(of_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    keep_to_us(headers);
     response
 }
 

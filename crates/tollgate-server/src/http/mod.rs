@@ -2,6 +2,7 @@
 
 mod authorize;
 mod body;
+mod browser;
 mod check;
 mod decision;
 mod hold;
@@ -22,6 +23,7 @@ use http::{Method, StatusCode, Uri};
 use crate::app::App;
 use crate::metrics::Transport;
 pub(crate) use body::{Attributes, parse};
+pub(crate) use browser::{is_of_another_site, keep_to_us};
 pub(crate) use decision::{json, millis, reason, text};
 pub(crate) use hold::Holds;
 pub(crate) use problem::{Problem, cut};

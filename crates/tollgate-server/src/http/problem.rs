@@ -8,6 +8,7 @@ use serde::Serialize;
 use tollgate::{Decision, HeaderFields, Outcome, Reason, Ruling, Verbosity};
 use tollgate_redis::StoreError;
 
+use super::browser::keep_to_us;
 use crate::bounds::Bound;
 use crate::client_limits::Listed;
 
@@ -156,6 +157,7 @@ impl Problem {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         // A cache that kept a refusal would refuse everybody.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        keep_to_us(headers);
         response
     }
 }

@@ -121,8 +121,33 @@ fn insecure_lets_in_this_machine_and_no_page_of_another_site() {
     assert_eq!(ask(here, &["origin: http://127.0.0.1:8080"]).0, 200, "its own page");
     assert_eq!(ask(here, &["origin: https://evil.example"]).0, 401);
     assert_eq!(ask(here, &["origin: null"]).0, 401);
-    assert_eq!(ask(here, &["x-forwarded-for: 203.0.113.9"]).0, 401, "through a proxy");
+    for added in ["x-forwarded-for: 203.0.113.9", "via: 1.1 proxy", "x-forwarded-proto: https"] {
+        assert_eq!(ask(here, &[added]).0, 401, "through a proxy, {added}");
+    }
+    // Which a page of another site sends without an origin, as for a picture.
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(ask(here, &[&format!("sec-fetch-site: {site}")]).0, 401, "{site}");
+    }
+    for site in ["same-origin", "none"] {
+        assert_eq!(ask(here, &[&format!("sec-fetch-site: {site}")]).0, 200, "{site}");
+    }
     assert_eq!(ask("host: evil.example\r\n", &[]).0, 401, "a name that leads here");
+}
+
+#[test]
+fn no_answer_can_be_shown_by_a_page_of_another_site() {
+    let server = operated();
+    for (line, status) in [
+        ("GET /admin/v1/info", 200),
+        ("GET /admin/v1/policy.toml", 200),
+        ("GET /admin/v1/events?limit=1", 200),
+        ("GET /admin/v1/nothing", 404),
+    ] {
+        let answer = ask(&server, READ, line, "");
+        assert_eq!(answer.status, status, "{line}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{line}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{line}");
+    }
 }
 
 #[test]

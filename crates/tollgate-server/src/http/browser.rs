@@ -1,0 +1,20 @@
+//! What browsers say of the page that asks, and what they are told of answers: a page of another
+//! site reaches whatever its reader's machine does, also where nobody else can.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// Whether a browser says that a page asks which is not from this very server. No page can make it
+/// say otherwise, and programs say nothing.
+pub(crate) fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let site = headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
+    site.is_some_and(|site| site != b"same-origin" && site != b"none")
+}
+
+/// Keeps a browser from handing an answer to a page of another site, as a script or a picture.
+pub(crate) fn keep_to_us(headers: &mut HeaderMap) {
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+}
