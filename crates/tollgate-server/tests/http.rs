@@ -269,3 +269,25 @@ fn metrics_tell_what_was_reclaimed_and_whether_few_have_all_the_denials() {
     assert!(metrics.contains("\ntollgate_reclaimed_total 3\n"), "{metrics}");
     assert!(metrics.contains("\ntollgate_top_denials{rank=\"1\"} 0\n"), "{metrics}");
 }
+
+#[test]
+fn a_page_of_another_site_takes_nothing() {
+    let server = Running::new();
+    let body = r#"{"attributes": {"user": "ana"}}"#;
+    let ask = |path: &str, site: &str| {
+        let length = body.len();
+        server.send(format!(
+            "POST {path} HTTP/1.1\r\nhost: t\r\nsec-fetch-site: {site}\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+    };
+    for site in ["cross-site", "same-site"] {
+        for path in ["check", "check/batch", "peek", "refund", "reserve", "reserve/0/commit"] {
+            let problem = ask(&format!("/v1/{path}"), site).problem(403);
+            assert!(problem["detail"].as_str().unwrap().contains("another site"), "{problem}");
+        }
+        ask("/json", site).problem(403);
+        assert_ne!(ask("/v1/authorize", site).status, 403, "a proxy hands on what its client says");
+    }
+    let own = ask("/v1/check", "same-origin");
+    assert_eq!((own.status, own.json()["remaining"].as_u64()), (200, Some(9)), "nothing was taken");
+}

@@ -68,10 +68,13 @@ async fn answer(accepted: Accepted, (app, router): (Arc<App>, Router), watcher: 
         request.extensions_mut().insert(PeerAddr(peer));
         let began = Instant::now();
         let app = Arc::clone(&app);
-        // A router is always ready.
-        let answered = router.clone().call(request);
+        let mut router = router.clone();
         async move {
-            let answer = answered.await;
+            let answer = match super::browser::refused(&request) {
+                Some(problem) => Ok(app.bad(&problem)),
+                // A router is always ready.
+                None => router.call(request).await,
+            };
             app.metrics.latency(Transport::Http).record(began.elapsed());
             answer
         }
