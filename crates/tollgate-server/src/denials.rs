@@ -12,7 +12,7 @@ use tollgate::Timestamp;
 
 use crate::bounds::{DENIAL_SETS, DENIALS_PER_SET};
 use crate::metrics::Transport;
-use crate::top::shown;
+use crate::top::{ShownKey, shown};
 
 /// The last denials.
 #[derive(Debug)]
@@ -28,7 +28,9 @@ pub(crate) struct Denial {
     /// The rule or list; empty where no rule decided.
     pub(crate) rule: Box<str>,
     /// Attributes and values.
-    pub(crate) key: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) key: ShownKey,
+    /// Whether that is all of it.
+    pub(crate) whole: bool,
     pub(crate) first: Timestamp,
     /// Since then; some are missed where threads meet.
     pub(crate) times: u64,
@@ -68,8 +70,8 @@ impl Denials {
             (known.times, known.last, known.why) = (known.times.saturating_add(times), now, why);
             return;
         }
-        let (rule, key) = (rule.into(), shown(key));
-        let denial = Denial { hash, rule, key, first: now, times, last: now, why };
+        let (rule, (key, whole)) = (rule.into(), shown(key));
+        let denial = Denial { hash, rule, key, whole, first: now, times, last: now, why };
         if set.len() < DENIALS_PER_SET {
             set.push(denial);
         } else if let Some(oldest) = set.iter_mut().min_by_key(|known| known.last) {

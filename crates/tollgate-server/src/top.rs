@@ -47,7 +47,9 @@ pub(crate) enum By {
 pub(crate) struct Ranked {
     pub(crate) rule: Box<str>,
     /// Attributes and values.
-    pub(crate) key: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) key: ShownKey,
+    /// Whether that is all of it.
+    pub(crate) whole: bool,
     /// About how many decisions; never fewer than there were, but for chance.
     pub(crate) seen: u64,
     pub(crate) denied: u64,
@@ -214,7 +216,8 @@ impl Sketch {
             known.denied = known.denied.saturating_add(denied);
             return;
         }
-        let mut ranked = Ranked { rule: rule.into(), key: shown(key), seen, denied, over: 0 };
+        let (rule, (key, whole)) = (rule.into(), shown(key));
+        let mut ranked = Ranked { rule, key, whole, seen, denied, over: 0 };
         if self.entries.len() < TOP_KEYS {
             self.places.insert(hash, self.entries.len());
             self.entries.push((hash, ranked));
@@ -248,11 +251,15 @@ impl Ranked {
     }
 }
 
-/// A key as it is kept: long values are cut, and end with `…`.
-pub(crate) fn shown(key: &[(&str, &str)]) -> Box<[(Box<str>, Box<str>)]> {
+/// Attributes and values of a key, as they are kept.
+pub(crate) type ShownKey = Box<[(Box<str>, Box<str>)]>;
+
+/// A key as it is kept: long values are cut, and end with `…`; and whether none was.
+pub(crate) fn shown(key: &[(&str, &str)]) -> (ShownKey, bool) {
     let most = MAX_SHOWN_KEY / key.len().max(1);
     let part = |(name, value): &(&str, &str)| (cut(name, most), cut(value, most));
-    key.iter().map(part).collect()
+    let whole = key.iter().all(|(name, value)| name.len() <= most && value.len() <= most);
+    (key.iter().map(part).collect(), whole)
 }
 
 fn cut(text: &str, most: usize) -> Box<str> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Change, Reply, at, cursor, wrong};
+use super::call::{Answer, Call, Change, Reply, at, cursor, entire, wrong};
 use super::keys::changed_meanwhile;
 use super::target::{Target, named, request};
 use crate::bounds::MAX_SECONDS;
@@ -44,8 +44,8 @@ pub(super) async fn list(call: Call) -> Answer {
     let blocks: Vec<Value> = page
         .iter()
         .map(|of| {
-            let key = named(&policy, &of.rule, &of.values);
-            json!({"rule": of.rule, "key": key, "left_ms": millis(of.left)})
+            let key = entire(named(&policy, &of.rule, &of.values));
+            json!({"rule": of.rule, "key": key, "whole": of.whole, "left_ms": millis(of.left)})
         })
         .collect();
     Ok(Reply::Told(json!({"blocks": blocks, "next": next})))

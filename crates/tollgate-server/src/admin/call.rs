@@ -197,11 +197,19 @@ pub(super) fn at(moment: Timestamp) -> String {
     written.unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// Attributes and values as an object.
+/// Attributes and values as an object, to be read: what is very long is cut, and names no key.
 pub(super) fn object<N: AsRef<str>, V: AsRef<str>>(
     pairs: impl IntoIterator<Item = (N, V)>,
 ) -> Value {
     let entry = |(name, value): (N, V)| (name.as_ref().to_owned(), short(value.as_ref()).into());
+    Value::Object(pairs.into_iter().map(entry).collect())
+}
+
+/// The same uncut, to be sent back as whom a change is about.
+pub(super) fn entire<N: AsRef<str>, V: AsRef<str>>(
+    pairs: impl IntoIterator<Item = (N, V)>,
+) -> Value {
+    let entry = |(name, value): (N, V)| (name.as_ref().to_owned(), value.as_ref().into());
     Value::Object(pairs.into_iter().map(entry).collect())
 }
 

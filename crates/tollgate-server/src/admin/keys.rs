@@ -8,9 +8,9 @@ use tollgate::{
     Explanation, NumbersSource, RuleFigures, RuleReport, Ruling, Status, TierSource, Verdict,
 };
 
-use super::call::{Answer, Call, Change, Reply, cursor, object, rule, wrong};
+use super::call::{Answer, Call, Change, Reply, cursor, entire, object, rule, wrong};
 use super::target::{Target, named, request};
-use crate::bounds::MAX_NOT_APPLIED;
+use crate::bounds::{MAX_NOT_APPLIED, MAX_SHOWN_KEY};
 use crate::http::{Attributes, Problem, millis, parse, reason};
 use crate::operate::Search;
 
@@ -36,8 +36,9 @@ pub(super) async fn list(call: Call) -> Answer {
     let keys = page.keys.iter().map(|listed| {
         let mut entry = figures(&listed.status);
         entry["rule"] = listed.rule.as_str().into();
-        entry["key"] = named(&policy, &listed.rule, &listed.values);
-        entry["whole"] = listed.whole.into();
+        entry["key"] = object(named(&policy, &listed.rule, &listed.values));
+        let fits = listed.values.iter().all(|value| value.len() <= MAX_SHOWN_KEY);
+        entry["whole"] = (listed.whole && fits).into();
         entry
     });
     let keys: Vec<Value> = keys.collect();
@@ -133,7 +134,7 @@ fn applied(report: &RuleReport, figures: Option<&RuleFigures<'_>>) -> Value {
     let numbers = report.numbers.limits().iter().map(|limit| Value::from(limit.to_string()));
     json!({
         "rule": report.rule,
-        "key": object(report.key.iter().map(|(name, value)| (name, value))),
+        "key": entire(report.key.iter().map(|(name, value)| (name, value))),
         "shadow": report.shadow,
         "numbers": numbers.collect::<Vec<_>>(),
         "numbers_from": match report.source {

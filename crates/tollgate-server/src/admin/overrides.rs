@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate::{Client, Limit, Numbers, Override, Timestamp};
 
-use super::call::{Answer, Call, Change, Reply, at, cursor, object, wrong};
+use super::call::{Answer, Call, Change, Reply, at, cursor, entire, object, wrong};
 use crate::bounds::MAX_SECONDS;
 use crate::http::{Attributes, Problem, cut, parse};
 
@@ -55,14 +55,15 @@ pub(super) async fn list(call: Call) -> Answer {
     let page: Vec<_> = later.by_ref().take(most).collect();
     let next = later.peek().and(page.last()).map(|last| cursor(&last.client));
     let now = call.now();
-    let overrides: Vec<Value> = page.iter().map(|change| shown(change, now)).collect();
+    let overrides: Vec<Value> = 
+        page.iter().map(|change| shown(change, entire(&change.client), now)).collect();
     Ok(Reply::Told(json!({"overrides": overrides, "next": next})))
 }
 
-fn shown(change: &Override, now: Timestamp) -> Value {
+fn shown(change: &Override, client: Value, now: Timestamp) -> Value {
     let limits = change.numbers.iter().map(|(rule, one)| (rule.clone(), numbers(one)));
     json!({
-        "client": object(&change.client),
+        "client": client,
         "tier": change.tier,
         "limits": limits.collect::<Map<_, _>>(),
         "until": change.until.map(at),
@@ -85,7 +86,7 @@ pub(super) async fn set(mut call: Call) -> Answer {
     let asked: Asked<'_> = parse(&body, SET_EXAMPLE)?;
     asked.client.check(call.bounds()).map_err(|over| over.example(SET_EXAMPLE))?;
     let change = asked.change(now).map_err(|problem| problem.example(SET_EXAMPLE))?;
-    let target = shown(&change, now);
+    let target = shown(&change, object(&change.client), now);
     if let Err(error) = call.app.backend.set_override(change).await? {
         let problems: Vec<_> = error.problems.iter().map(|of| of.message.as_str()).collect();
         return Err(wrong(problems.join("; ")).example(SET_EXAMPLE));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Reply, at, object, wrong};
+use super::call::{Answer, Call, Reply, at, entire, wrong};
 use crate::http::{cut, millis};
 use crate::top::By;
 
@@ -36,8 +36,11 @@ pub(super) async fn top(call: Call) -> Answer {
     let keys: Vec<Value> = ranked
         .iter()
         .map(|of| {
-            let key = object(of.key.iter().map(|(name, value)| (name, value)));
-            json!({"rule": of.rule, "key": key, "seen": of.seen, "denied": of.denied, "over": of.over})
+            let key = entire(of.key.iter().map(|(name, value)| (name, value)));
+            json!({
+                "rule": of.rule, "key": key, "whole": of.whole, "seen": of.seen,
+                "denied": of.denied, "over": of.over,
+            })
         })
         .collect();
     Ok(Reply::Told(json!({"by": word, "window_ms": millis(since), "keys": keys})))
@@ -55,7 +58,8 @@ pub(super) async fn denials(call: Call) -> Answer {
         .map(|of| {
             json!({
                 "rule": Some(&*of.rule).filter(|rule| !rule.is_empty()),
-                "key": object(of.key.iter().map(|(name, value)| (name, value))),
+                "key": entire(of.key.iter().map(|(name, value)| (name, value))),
+                "whole": of.whole,
                 "reason": of.why.reason,
                 "first": at(of.first),
                 "last": at(of.last),

@@ -72,9 +72,13 @@ fn rule_key(rule: &Rule, given: &Attributes<'_>) -> Result<(RuleKey, Value), Pro
     Ok((RuleKey { rule: rule.name.clone(), values }, shown))
 }
 
-/// A key of a list, by the names of its attributes.
-pub(super) fn named(policy: &Policy, name: &str, values: &[String]) -> Value {
+/// A key of a list, with the names of its attributes.
+pub(super) fn named<'a>(
+    policy: &'a Policy,
+    name: &str,
+    values: &'a [String],
+) -> impl Iterator<Item = (&'a String, &'a String)> {
     let rule = policy.rules.iter().find(|rule| rule.name == name);
     let names = rule.map(|rule| rule.key.as_slice()).unwrap_or_default();
-    object(names.iter().map(|part| &part.attribute).zip(values))
+    names.iter().map(|part| &part.attribute).zip(values)
 }

@@ -224,7 +224,9 @@ fn told_to_operators() -> Value {
     (key["rule"], key["key"], key["whole"]) = (text(), refer("Attributes"), truth());
     let mut of_limit = figures;
     of_limit["numbers"] = text();
-    let block = json!({"rule": text(), "key": refer("Attributes"), "left_ms": count()});
+    let block = json!({
+        "rule": text(), "key": refer("Attributes"), "whole": truth(), "left_ms": count(),
+    });
     json!({
         "Info": whole(json!({
             "name": text(), "role": text(), "version": text(), "now": text(), "live_keys": maybe("integer"),
@@ -267,8 +269,8 @@ fn seen() -> Value {
         "Top": whole(json!({
             "by": text(), "window_ms": count(),
             "keys": list(&whole(json!({
-                "rule": text(), "key": refer("Attributes"), "seen": count(), "denied": count(),
-                "over": count(),
+                "rule": text(), "key": refer("Attributes"), "whole": truth(), "seen": count(),
+                "denied": count(), "over": count(),
             }))),
         })),
         "Events": {
@@ -276,8 +278,8 @@ fn seen() -> Value {
             "description": "Events called `sample`, whose data is a JSON object of counts since the start; see docs/page.md",
         },
         "Denials": whole(json!({"denials": list(&whole(json!({
-            "rule": maybe("string"), "key": refer("Attributes"), "reason": text(), "first": text(),
-            "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),
+            "rule": maybe("string"), "key": refer("Attributes"), "whole": truth(),
+            "reason": text(), "first": text(), "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),
             "retry_after_ms": maybe("integer"), "transport": text(),
         })))})),
         "Simulated": whole(json!({

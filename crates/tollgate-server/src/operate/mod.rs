@@ -32,6 +32,8 @@ pub(crate) struct Stands {
 pub(crate) struct Blocked {
     pub(crate) rule: String,
     pub(crate) values: Vec<String>,
+    /// Whether those are all of it: of a long key only the beginning is known.
+    pub(crate) whole: bool,
     pub(crate) left: Duration,
 }
 
@@ -159,7 +161,10 @@ impl Backend {
             }
             Backend::Redis(gate) => gate.blocked().await?,
         };
-        let blocked = |(rule, name, left)| Blocked { rule, values: values(&name), left };
+        let blocked = |(rule, name, left): (String, KeyName, Duration)| {
+            let (values, whole) = (values(&name), name.is_whole());
+            Blocked { rule, values, whole, left }
+        };
         Ok(all.into_iter().map(blocked).collect())
     }
 

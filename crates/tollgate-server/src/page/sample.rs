@@ -201,6 +201,7 @@ fn refused(app: &App) -> Value {
         json!({
             "rule": of.rule,
             "key": of.key.iter().map(|(name, value)| (&**name, &**value)).collect::<Value>(),
+            "whole": of.whole,
             "denied": of.denied,
             "over": of.over,
             "reason": why.map(|of| of.why.reason),

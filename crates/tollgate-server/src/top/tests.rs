@@ -69,6 +69,7 @@ fn a_long_key_is_cut_and_is_still_another_than_its_like() {
     let listed = top.list(By::Traffic, 10, NOW).0;
     assert_eq!(listed.len(), 2);
     assert!(listed[0].key[0].1.len() <= MAX_SHOWN_KEY + 3 && listed[0].key[0].1.ends_with('…'));
+    assert!(!listed[0].whole);
 }
 
 #[test]

@@ -97,8 +97,9 @@ fn a_block_denies_until_it_ends_or_is_lifted() {
     let denied = check(&server, "eve", 1);
     assert_eq!((&denied["allowed"], &denied["reason"]), (&json!(false), &json!("block")));
     let listed = get(&server, "blocks");
-    let expected = json!([{"rule": "per-user", "key": {"user": "eve"}, "left_ms": 60_000}]);
-    assert_eq!(listed["blocks"], expected);
+    let eve =
+        json!({"rule": "per-user", "key": {"user": "eve"}, "whole": true, "left_ms": 60_000});
+    assert_eq!(listed["blocks"], json!([eve]));
     let lifted = post(&server, "blocks/lift", r#"{"attributes": {"user": "eve"}}"#);
     assert_eq!(lifted["result"]["keys"], 1);
     assert_eq!(check(&server, "eve", 1)["allowed"], true);
@@ -292,4 +293,40 @@ fn a_denial_beside_other_descriptors_says_what_it_would_have_cost() {
     server.post("/json", &format!(r#"{{"domain": "edge", "descriptors": [{both}]}}"#));
     let denial = get(&server, "denials")["denials"][0].clone();
     assert_eq!((&denial["rule"], &denial["cost"]), (&json!("per-ip"), &json!(3)), "{denial}");
+}
+
+#[test]
+fn a_long_key_is_told_whole_where_it_is_sent_back_and_else_said_to_be_cut() {
+    let server = operated();
+    let long = "x".repeat(300);
+    check(&server, &long, 10);
+    check(&server, &long, 1);
+    let status = post(&server, "keys/status", &format!(r#"{{"attributes": {{"user": "{long}"}}}}"#));
+    let key = &status["rules"][0]["key"];
+    assert_eq!(key["user"], long);
+    post(&server, "blocks", &json!({"rule": "per-user", "key": key, "for_seconds": 60}).to_string());
+    assert_eq!(check(&server, &long, 1)["reason"], "block");
+    assert_eq!(get(&server, "blocks")["blocks"][0]["whole"], false, "only its beginning is known");
+    let lifted = json!({"rule": "per-user", "key": key}).to_string();
+    assert_eq!(post(&server, "blocks/lift", &lifted)["result"]["keys"], 1);
+    let medium = "y".repeat(200);
+    server.gate.block("per-user", &[&medium], Duration::from_secs(60));
+    let listed = get(&server, "blocks");
+    assert_eq!(listed["blocks"][0]["whole"], true);
+    assert_eq!(listed["blocks"][0]["key"]["user"], medium);
+    let client = json!({"client": {"user": long}, "limits": {"per-user": "20/min"}});
+    put(&server, "overrides", &client.to_string());
+    let listed = &get(&server, "overrides")["overrides"][0]["client"];
+    let removed = json!({"client": listed}).to_string();
+    assert_eq!(post(&server, "overrides/remove", &removed)["result"]["removed"], true);
+    check(&server, "ana", 11);
+    for (path, list) in [("denials", "denials"), ("top", "keys"), ("keys", "keys")] {
+        let told = get(&server, path);
+        let all = told[list].as_array().unwrap();
+        assert!(all.iter().any(|of| of["whole"] == false), "{told}");
+        for of in all {
+            let cut = of["key"]["user"].as_str().unwrap().len() != 300;
+            assert_eq!(of["whole"] == false, of["key"]["user"] != "ana" && cut, "{told}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ const SPANS = [["3600", "1 hour"], ["28800", "8 hours"], ["86400", "1 day"], ["6
 
 /**
  * Asks whether to go on, then does so. `act` may fail: then the dialog stays and says why.
- * Resolves to whether it was done.
+ * Resolves to what the server says came of it, or to null where it was not done.
  */
 function confirmed({ title, body, yes, danger = false, act }) {
   const [dialog, form, error, button] = ["dialog", "dialog-form", "dialog-error", "dialog-yes"].map(byId);
@@ -19,14 +19,13 @@ function confirmed({ title, body, yes, danger = false, act }) {
   button.className = danger ? "main danger" : "main";
   button.disabled = false;
   return new Promise((resolve) => {
-    let done = false;
+    let done = null;
     const submit = async (event) => {
       event.preventDefault();
       error.textContent = "";
       button.disabled = true;
       try {
-        await act();
-        done = true;
+        done = (await act()).result;
         dialog.close();
       } catch (refused) {
         if (!(refused instanceof Refused)) throw refused;
@@ -51,6 +50,8 @@ function confirmed({ title, body, yes, danger = false, act }) {
 
 const recorded = (before = "") => h("p", { class: "hint" }, `${before}It will be in the audit log, as done by ${session.who.name}.`);
 const told = (text) => announce(`${text} It is in the audit log.`);
+// What was asked for was done, and has changed nothing.
+const isNothing = (result) => result.keys === 0 || result.removed === false;
 
 const chooser = (id, choices) => h("select", { id }, choices.map(([value, text]) => h("option", { value }, text)));
 
@@ -61,8 +62,8 @@ export async function reset(rule, key) {
     yes: "Reset",
     act: () => post("keys/reset", { rule, key }),
   });
-  if (done) told("The key was reset.");
-  return done;
+  if (done !== null) told(isNothing(done) ? "Nothing was there: the key was as good as new." : "The key was reset.");
+  return done !== null;
 }
 
 export async function block(rule, key) {
@@ -76,8 +77,8 @@ export async function block(rule, key) {
     danger: true,
     act: () => post("blocks", { rule, key, for_seconds: Number(length.value) }),
   });
-  if (done) told("The key is blocked.");
-  return done;
+  if (done !== null) told(isNothing(done) ? "Nothing was there to be blocked." : "The key is blocked.");
+  return done !== null;
 }
 
 export async function lift(rule, key) {
@@ -87,8 +88,8 @@ export async function lift(rule, key) {
     yes: "Unblock",
     act: () => post("blocks/lift", { rule, key }),
   });
-  if (done) told("The block was lifted.");
-  return done;
+  if (done !== null) told(isNothing(done) ? "Nothing was there: the key was not blocked." : "The block was lifted.");
+  return done !== null;
 }
 
 export async function removeOverride(client) {
@@ -99,8 +100,8 @@ export async function removeOverride(client) {
     danger: true,
     act: () => post("overrides/remove", { client }),
   });
-  if (done) told("The override was removed.");
-  return done;
+  if (done !== null) told(isNothing(done) ? "Nothing was there: the client had no override." : "The override was removed.");
+  return done !== null;
 }
 
 /** Gives a client numbers or a tier of its own, on top of those that an override gives it already. */
@@ -119,8 +120,8 @@ export async function override(of, attributes) {
     yes: "Override",
     act: () => put("overrides", form.asked(overrides)),
   });
-  if (done) told("The override is in force.");
-  return done;
+  if (done !== null) told("The override is in force.");
+  return done !== null;
 }
 
 function overrideForm(of, attributes, tiers) {

@@ -16,6 +16,12 @@ export function keyAddress(key) {
   return `#keys/${new URLSearchParams(key).toString()}`;
 }
 
+/** A key, and the way to it; one that was cut is no key, and the way would lead to nobody. */
+function link(key, whole) {
+  if (!whole) return h("span", {}, keyText(key), " ", h("small", {}, "too long to be shown whole"));
+  return h("a", { href: keyAddress(key) }, keyText(key));
+}
+
 export class Keys {
   constructor() {
     this.key = null;
@@ -74,7 +80,7 @@ export class Keys {
   /** Keys that hold the text; a denied one is known also where nothing of it is left in memory. */
   async search(text) {
     const { denials } = await get("denials", { contains: text, limit: SHOWN });
-    const found = new Map(denials.map((of) => [JSON.stringify([of.rule, of.key]), { rule: of.rule, key: of.key, denied: true }]));
+    const found = new Map(denials.map((of) => [JSON.stringify([of.rule, of.key]), { rule: of.rule, key: of.key, whole: of.whole, denied: true }]));
     let cursor = null;
     let pages = 0;
     do {
@@ -96,8 +102,7 @@ export class Keys {
       return h("section", { class: "panel" }, h("p", { class: "empty" }, `No key in use holds “${text}”${hint}. One that has not been used lately is as good as new: write it with its name, as in `, h("code", {}, `user=${written(text)}`), "."));
     }
     const rows = keys.map((of) => [
-      of.whole === false ? h("span", {}, keyText(of.key), " ", h("small", {}, "too long to be shown whole"))
-        : h("a", { href: keyAddress(of.key) }, keyText(of.key)),
+      link(of.key, of.whole),
       h("bdi", {}, of.rule ?? "–"),
       of.limit === undefined ? "–" : `${count(of.remaining)} of ${count(of.limit)}`,
       of.retry_after_ms > 0 ? h("span", { class: "refused" }, `refused for ${wait(of.retry_after_ms)}`) : of.denied ? "was refused lately" : "allowed",
@@ -156,9 +161,9 @@ export class Keys {
   }
 
   showBlocks(blocks, more) {
-    const rows = blocks.map(({ rule, key, left_ms }) => [
-      h("a", { href: keyAddress(key) }, keyText(key)), h("bdi", {}, rule), wait(left_ms),
-      this.action("Unblock", () => change.lift(rule, key))]);
+    const rows = blocks.map(({ rule, key, whole, left_ms }) => [
+      link(key, whole), h("bdi", {}, rule), wait(left_ms),
+      whole ? this.action("Unblock", () => change.lift(rule, key)) : ""]);
     byId("blocks").replaceChildren(rows.length === 0 ? h("p", { class: "empty" }, "No key is blocked.")
       : table("Blocked keys", [["Key"], ["Rule"], ["For", true], [""]], rows), more ? h("p", { class: "hint" }, "And more.") : "");
   }

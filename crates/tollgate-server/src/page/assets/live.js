@@ -220,9 +220,10 @@ export class Live {
     });
   }
 
-  refusedRow({ rule, key }) {
+  refusedRow({ rule, key, whole }) {
     const [why, denied, limit, retry] = [h("span"), h("span"), h("span"), h("span")];
-    const button = h("button", { type: "button", class: "link", "data-of": JSON.stringify([rule, key]), onclick: () => this.openKey(key) }, keyText(key));
+    // A key that was cut is no key: what led there would be about nobody.
+    const button = whole === false ? h("span", {}, keyText(key), " ", h("small", {}, "too long to be shown whole")) : h("button", { type: "button", class: "link", "data-of": JSON.stringify([rule, key]), onclick: () => this.openKey(key) }, keyText(key));
     return { button, why, denied, limit, retry, cells: [button, h("bdi", {}, ruleName(rule)), why, denied, limit, retry] };
   }
 
