@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant as StdInstant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -84,6 +85,11 @@ where
         if is_full {
             // There may be more, and others of this thread wait: they are next.
             yield_now().await;
+            // Who always has more would never let the end be looked for above.
+            if poll_fn(|context| Poll::Ready(stop.as_mut().poll(context).is_ready())).await {
+                linger(stream, bounds).await;
+                return Ok(());
+            }
         }
     }
 }

@@ -126,3 +126,22 @@ async fn a_stop_comes_after_the_answers_to_what_was_read() {
     client.read_to_end(&mut answers).await.unwrap();
     assert_eq!(answers, b"+PONG\r\n+PONG\r\n");
 }
+
+#[tokio::test]
+async fn a_stop_comes_also_where_a_client_never_pauses() {
+    let (client, server) = duplex(64 * 1024);
+    let (mut answers, mut commands) = tokio::io::split(client);
+    let flood = tokio::spawn(async move {
+        let pipeline = b"PING\r\n".repeat(8192);
+        while commands.write_all(&pipeline).await.is_ok() {}
+    });
+    let reader = tokio::spawn(async move {
+        let mut read = vec![0; 64 * 1024];
+        while let Ok(1..) = answers.read(&mut read).await {}
+    });
+    // Long after the first commands are there.
+    let stop = tokio::time::sleep(Duration::from_millis(50));
+    let ended = timeout(Duration::from_secs(5), run(server, resp(), stop)).await;
+    assert!(ended.is_ok(), "it is answered for ever");
+    let _ = tokio::join!(flood, reader);
+}
