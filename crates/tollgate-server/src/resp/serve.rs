@@ -48,23 +48,16 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
     if threads == 0 {
         return run(listener, resp, stop).await;
     }
-    let mut threads = Threads::start(threads, &resp, &stop);
-    let mut stopping = pin!(stop.wait());
-    loop {
-        let accepted = tokio::select! {
-            () = &mut stopping => break,
-            accepted = listener.accept(&resp.0.app) => accepted,
-        };
-        if threads.hand(accepted).is_err() {
-            tracing::error!("no thread answers connections any more");
-            break;
-        }
-    }
-    drop(listener);
-    threads.end().await
+    let threads = Threads::start(threads, &resp, &stop);
+    run_on(threads, listener, resp, stop).await
 }
 
 async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
+    run_on(Threads::default(), listener, resp, stop).await
+}
+
+/// Answers on those threads; what none of them takes, on this runtime.
+async fn run_on(mut threads: Threads, listener: Listener, resp: Resp, stop: Stop) -> Stopped {
     let mut connections = JoinSet::new();
     let mut stopping = pin!(stop.wait());
     loop {
@@ -73,6 +66,7 @@ async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept(&resp.0.app) => accepted,
         };
+        let Err(accepted) = threads.hand(accepted) else { continue };
         let (resp, stop) = (resp.clone(), stop.wait());
         connections.spawn(async move {
             if let Some((stream, _place)) = accepted.open().await {
@@ -81,5 +75,40 @@ async fn run(listener: Listener, resp: Resp, stop: Stop) -> Stopped {
         });
     }
     drop(listener);
-    drain(connections, &resp).await
+    match tokio::join!(threads.end(), drain(connections, &resp)) {
+        (Stopped::InOrder, Stopped::InOrder) => Stopped::InOrder,
+        _ => Stopped::CutOff,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tollgate::{Gate, Policy};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_are_answered_though_threads_are_dead() {
+        let resp = Resp::new(Gate::new(Policy::new()).unwrap());
+        for living in [0, 1] {
+            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = socket.local_addr().unwrap();
+            let listener = Listener::new(socket, Transport::Resp, 10, NO_ROOM);
+            let (stopper, stop) = Stop::new();
+            let mut threads = Threads::start(living, &resp, &stop);
+            threads.add_dead();
+            let serving = tokio::spawn(run_on(threads, listener, resp.clone(), stop));
+            for _ in 0..4 {
+                let mut client = TcpStream::connect(address).await.unwrap();
+                client.write_all(b"PING\r\nQUIT\r\n").await.unwrap();
+                let mut answers = String::new();
+                client.read_to_string(&mut answers).await.unwrap();
+                assert_eq!(answers, "+PONG\r\n+OK\r\n", "{living} living");
+            }
+            stopper.stop();
+            serving.await.unwrap();
+        }
+    }
 }

@@ -13,7 +13,8 @@ use super::{Resp, connection};
 use crate::listen::{Accepted, Stop};
 use crate::serve::Stopped;
 
-/// Threads that connections are handed to in turn.
+/// Threads that connections are handed to in turn; by default there are none.
+#[derive(Default)]
 pub(super) struct Threads {
     each: Vec<(mpsc::UnboundedSender<Accepted>, oneshot::Receiver<Stopped>)>,
     next: usize,
@@ -32,14 +33,22 @@ impl Threads {
         Threads { each: (0..number).filter_map(start).collect(), next: 0 }
     }
 
-    /// Hands a connection to the next thread; gives it back where there is none.
-    pub(super) fn hand(&mut self, accepted: Accepted) -> Result<(), Accepted> {
-        if self.each.is_empty() {
-            return Err(accepted);
+    /// Hands a connection to the next thread that lives; gives it back where there is none.
+    pub(super) fn hand(&mut self, mut accepted: Accepted) -> Result<(), Accepted> {
+        for _ in 0..self.each.len() {
+            self.next = (self.next + 1) % self.each.len();
+            // As many as there are places at most wait to be taken up.
+            match self.each[self.next].0.send(accepted) {
+                Ok(()) => return Ok(()),
+                Err(refused) => accepted = refused.0,
+            }
         }
-        self.next = (self.next + 1) % self.each.len();
-        // As many as there are places at most wait to be taken up.
-        self.each[self.next].0.send(accepted).map_err(|refused| refused.0)
+        Err(accepted)
+    }
+
+    #[cfg(test)]
+    pub(super) fn add_dead(&mut self) {
+        self.each.push((mpsc::unbounded_channel().0, oneshot::channel().1));
     }
 
     /// Waits until all have ended their connections, within their bound.
