@@ -161,7 +161,7 @@ export class StatusView {
 
   /** Lets the buckets fill; ends by itself when the view is gone. */
   tick() {
-    if (this.cards.size > 0 && !this.box.isConnected) return;
+    if (!this.box.isConnected) return;
     for (const card of this.cards.values()) card.tick();
     if (still.matches) setTimeout(() => this.tick(), 1000);
     else requestAnimationFrame(() => this.tick());
