@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate::{Limit, Request};
 
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use crate::app::App;
 use crate::bounds::{Bound, Bounds, MAX_LIMITS, MAX_NAME, MOST_ATTRIBUTES, MOST_BATCH, SMALL_BODY};
 
@@ -239,7 +239,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
                         return Ok(Attributes(read, true));
                     }
                     if read.iter().any(|(known, _)| *known == name) {
-                        let message = format!("attribute {:?} is there twice", name.0);
+                        let message = format!("attribute {:?} is there twice", cut(&name.0));
                         return Err(M::Error::custom(message));
                     }
                     read.push((name, value));
