@@ -371,6 +371,7 @@ fn what_it_cannot_start_with_is_told() {
             "another program does; stop it, choose another port with --http",
         ),
         (vec!["--http", "127.0.0.1:0", "--resp", &taken], 1, "choose another port with --resp"),
+        (vec!["--http", "127.0.0.1:0", "--admin", &taken], 1, "choose another port with --admin"),
         (vec!["--http", "192.0.2.1:0"], 1, "this machine has no such address"),
         (vec!["--max-keys", "0"], 2, "--max-keys is \"0\""),
         (vec!["--headers", "draft-99"], 2, "draft-11"),

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
-use tollgate_server::BindError;
+use tollgate_server::{AdminListen, BindError};
 
 use super::config::Config;
 
@@ -19,7 +19,12 @@ pub(super) fn explain(error: &BindError, config: &Config) -> String {
 }
 
 fn advice(address: SocketAddr, cause: &io::Error, config: &Config) -> String {
-    let settings = [("http", config.http), ("resp", config.resp), ("grpc", config.grpc)];
+    let admin = match config.admin {
+        AdminListen::At(address) => Some(address),
+        _ => None,
+    };
+    let settings =
+        [("http", config.http), ("resp", config.resp), ("grpc", config.grpc), ("admin", admin)];
     let of = settings.iter().find(|(_, wanted)| *wanted == Some(address));
     let flag = of.map_or("http", |(flag, _)| flag);
     match cause.kind() {
