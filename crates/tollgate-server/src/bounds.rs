@@ -176,7 +176,7 @@ pub(crate) const DRAIN: Duration = BODY_TIMEOUT;
 /// How long not to accept when the system has no room for another connection.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many different limits clients may bring: a store never forgets one, and forty of them are
+/// How many different limits clients of a transport may bring: a store never forgets one, and forty of them are
 /// a large fleet's.
 pub(crate) const MAX_CLIENT_LIMITS: usize = 4096;
 

@@ -43,7 +43,8 @@ pub(crate) struct ClientLimits {
     backend: Backend,
     /// What is counted while a store elsewhere is away.
     alone: OnceLock<MemoryStore>,
-    known: RwLock<HashMap<(Kind, Limit), ClientLimiter>>,
+    /// By transport, so that clients of one cannot use up what those of another need.
+    known: [RwLock<HashMap<(Kind, Limit), ClientLimiter>>; TRANSPORTS.len()],
     /// How often there were too many, by transport.
     too_many: [AtomicU64; TRANSPORTS.len()],
 }
@@ -82,39 +83,51 @@ impl ClientLimits {
         ClientLimits {
             backend,
             alone: OnceLock::new(),
-            known: RwLock::default(),
+            known: Default::default(),
             too_many: Default::default(),
         }
     }
 
     /// The limiter of this kind with these numbers, or what is wrong with them.
     pub(crate) fn get(&self, kind: Kind, limit: Limit) -> Result<ClientLimiter, String> {
-        let asked = (kind, limit);
-        if let Some(limiter) = self.known.read().get(&asked) {
-            return Ok(limiter.clone());
-        }
-        let mut known = self.known.write();
-        if let Some(limiter) = known.get(&asked) {
-            return Ok(limiter.clone());
-        }
-        let (kind, limit) = asked;
-        // A store never forgets a limit, so that one with impossible numbers must not count.
+        let (asked, of_transport) = ((kind, limit), &self.known[kind.transport() as usize]);
+        let is_full = {
+            let known = of_transport.read();
+            if let Some(limiter) = known.get(&asked) {
+                return Ok(limiter.clone());
+            }
+            known.len() >= MAX_CLIENT_LIMITS
+        };
+        // What is refused anyway keeps nobody waiting who reads. A store never forgets a limit, so
+        // that one with impossible numbers must not count.
+        let (kind, limit) = &asked;
         limit.validate().map_err(|error| error.to_string())?;
         if limit.algorithm() == Algorithm::SlidingLog {
             let message = "sliding_log remembers every request, which only a policy may ask for: \
                            use sliding_counter";
             return Err(message.to_owned());
         }
-        if known.len() >= MAX_CLIENT_LIMITS {
-            add(self.too_many(kind.transport()));
-            return Err(format!(
-                "clients have brought {MAX_CLIENT_LIMITS} different limits, which is the most: \
-                 use the numbers of one of them"
-            ));
+        if is_full {
+            return Err(self.one_too_many(*kind));
         }
-        let limiter = self.make(kind, limit.clone())?;
-        known.insert((kind, limit), limiter.clone());
+        let mut known = of_transport.write();
+        if let Some(limiter) = known.get(&asked) {
+            return Ok(limiter.clone());
+        }
+        if known.len() >= MAX_CLIENT_LIMITS {
+            return Err(self.one_too_many(*kind));
+        }
+        let limiter = self.make(*kind, limit.clone())?;
+        known.insert(asked, limiter.clone());
         Ok(limiter)
+    }
+
+    fn one_too_many(&self, kind: Kind) -> String {
+        add(self.too_many(kind.transport()));
+        format!(
+            "clients have brought {MAX_CLIENT_LIMITS} different limits, which is the most: use the \
+             numbers of one of them"
+        )
     }
 
     /// How often a limit of a transport's clients was one too many.
@@ -262,7 +275,7 @@ impl Listed {
 
 impl fmt::Debug for ClientLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = self.known.read().len();
+        let known: usize = self.known.iter().map(|known| known.read().len()).sum();
         f.debug_struct("ClientLimits").field("known", &known).finish_non_exhaustive()
     }
 }
@@ -279,17 +292,34 @@ mod tests {
     fn only_so_many_different_limits_are_kept_and_known_ones_go_on() {
         let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
         let bucket = |count| Limit::token_bucket(count, Duration::from_secs(60));
-        for count in 1..=4094 {
+        for count in 1..=4095 {
             assert!(limits.get(Kind::Cell, bucket(count)).is_ok());
         }
         assert!(limits.get(Kind::Crab, bucket(1)).is_ok());
-        assert!(limits.get(Kind::Listed(0), bucket(1)).is_ok());
-        let error = limits.get(Kind::Listed(1), bucket(1)).unwrap_err();
+        let error = limits.get(Kind::Crab, bucket(2)).unwrap_err();
         assert!(error.contains("4096 different limits"), "{error}");
         let too_many = |of| limits.too_many(of).load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!((too_many(Transport::Http), too_many(Transport::Resp)), (1, 0));
+        assert_eq!((too_many(Transport::Http), too_many(Transport::Resp)), (0, 1));
+        assert!(limits.get(Kind::Listed(0), bucket(1)).is_ok(), "others have a bound of their own");
+        assert!(limits.get(Kind::Descriptor("minute"), bucket(1)).is_ok());
         assert!(limits.get(Kind::Cell, bucket(1)).is_ok());
         assert!(limits.get(Kind::Cell, bucket(0)).unwrap_err().contains("count is 0"));
+    }
+
+    #[test]
+    fn a_limit_that_is_refused_waits_for_nobody_who_reads() {
+        let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
+        let of_resp = &limits.known[Transport::Resp as usize];
+        let bucket = |count| Limit::token_bucket(count, Duration::from_secs(60));
+        let reading = of_resp.read();
+        assert!(limits.get(Kind::Cell, bucket(0)).is_err());
+        drop(reading);
+        for count in 1..=4096 {
+            assert!(limits.get(Kind::Cell, bucket(count)).is_ok());
+        }
+        // With the lock of who writes this would never end.
+        let _reading = of_resp.read();
+        assert!(limits.get(Kind::Cell, bucket(5000)).is_err());
     }
 
     #[test]
