@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
-use tollgate::{Reason, Ruling};
+use tollgate::{Outcome, Reason, Ruling};
 use tollgate_redis::Histogram;
 
 use crate::bounds::{BOUNDS, Bound, MAX_COUNTED};
@@ -113,19 +113,23 @@ impl Transport {
 pub(crate) struct ClientCounts(pub(crate) [AtomicU64; OUTCOMES.len()]);
 
 impl ClientCounts {
-    /// Counts a batch of which so many were allowed.
-    pub(crate) fn add(&self, allowed: u64, of: usize) {
-        let denied = u64::try_from(of).unwrap_or(u64::MAX).saturating_sub(allowed);
-        if allowed > 0 {
-            self.0[ALLOWED].fetch_add(allowed, Ordering::Relaxed);
-        }
-        if denied > 0 {
-            self.0[DENIED].fetch_add(denied, Ordering::Relaxed);
+    /// Counts a batch of which so many were allowed, and so many can never be.
+    pub(crate) fn add(&self, allowed: u64, errors: u64, of: usize) {
+        let of = u64::try_from(of).unwrap_or(u64::MAX);
+        let denied = of.saturating_sub(allowed).saturating_sub(errors);
+        for (outcome, times) in [(ALLOWED, allowed), (DENIED, denied), (ERROR, errors)] {
+            if times > 0 {
+                self.0[outcome].fetch_add(times, Ordering::Relaxed);
+            }
         }
     }
 
-    pub(crate) fn decided(&self, allowed: bool, degraded: bool) {
-        self.add(u64::from(allowed), 1);
+    pub(crate) fn decided(&self, outcome: Outcome, degraded: bool) {
+        add(&self.0[match outcome {
+            Outcome::Allowed => ALLOWED,
+            Outcome::Denied => DENIED,
+            Outcome::Invalid(_) => ERROR,
+        }]);
         if degraded {
             add(&self.0[DEGRADED]);
         }

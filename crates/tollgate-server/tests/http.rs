@@ -291,3 +291,22 @@ fn a_page_of_another_site_takes_nothing() {
     let own = ask("/v1/check", "same-origin");
     assert_eq!((own.status, own.json()["remaining"].as_u64()), (200, Some(9)), "nothing was taken");
 }
+
+#[test]
+fn what_a_clients_limit_can_never_allow_is_counted_as_an_error() {
+    let server = Running::new();
+    let check = r#"{"key": "a", "limits": ["2/s"], "cost": 5}"#;
+    assert_eq!(server.post("/v1/check", check).json()["allowed"], false);
+    server.resp("CL.THROTTLE a 1 1 60 100\r\n");
+    let metrics = server.ask("GET /metrics", &[]).body;
+    let count = |outcome: &str, transport: &str| {
+        let of = format!(
+            "tollgate_decisions_total{{rule=\"(client limits)\",tier=\"\",outcome=\"{outcome}\",transport=\"{transport}\"}} "
+        );
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&of));
+        line.map_or(0, |count| count.parse::<u64>().unwrap())
+    };
+    for transport in ["http", "resp"] {
+        assert_eq!((count("error", transport), count("denied", transport)), (1, 0), "{transport}");
+    }
+}

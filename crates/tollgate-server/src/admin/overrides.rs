@@ -55,7 +55,7 @@ pub(super) async fn list(call: Call) -> Answer {
     let page: Vec<_> = later.by_ref().take(most).collect();
     let next = later.peek().and(page.last()).map(|last| cursor(&last.client));
     let now = call.now();
-    let overrides: Vec<Value> = 
+    let overrides: Vec<Value> =
         page.iter().map(|change| shown(change, entire(&change.client), now)).collect();
     Ok(Reply::Told(json!({"overrides": overrides, "next": next})))
 }

@@ -5,7 +5,7 @@
 //! too much through.
 
 use smallvec::SmallVec;
-use tollgate::{Decision, Limit, Ruling};
+use tollgate::{Decision, Limit, Outcome, Ruling};
 
 use super::answer;
 use super::ask::{self, Act, Ask, Sent, SentKey, Wrong};
@@ -120,7 +120,7 @@ impl App {
                 Verdict::Sent(limiter.limit().clone(), decision)
             }
             (Some(_), None) => {
-                self.metrics.client_limits(transport).decided(false, false);
+                self.metrics.client_limits(transport).decided(Outcome::Denied, false);
                 Verdict::Nothing
             }
             (None, _) => {
@@ -205,7 +205,7 @@ impl App {
             (Verdict::Sent(_, decision), Some(Sent { key, .. })) => {
                 self.decided_sent((transport, degraded), (key, units), decision);
             }
-            _ => self.metrics.client_limits(transport).decided(false, false),
+            _ => self.metrics.client_limits(transport).decided(Outcome::Denied, false),
         }
         verdict
     }
@@ -217,7 +217,7 @@ impl App {
         (key, units): (SentKey<'_>, u64),
         decision: &Decision,
     ) {
-        self.metrics.client_limits(transport).decided(decision.is_allowed(), degraded);
+        self.metrics.client_limits(transport).decided(decision.outcome(), degraded);
         self.watch_own((transport, units), decision, |seen| seen(&key.shown()));
     }
 

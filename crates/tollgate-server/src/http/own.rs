@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use http::StatusCode;
+use tollgate::{Decision as Decided, Outcome};
 
 use super::body::{Asked, Own};
 use super::check::{Denied, EXAMPLE};
@@ -31,7 +32,14 @@ impl App {
     pub(super) async fn check_own(&self, ready: &Ready<'_>) -> Listed {
         let listed = self.limits.check(&ready.limiters, ready.own.key, ready.own.cost).await;
         let counts = self.metrics.client_limits(Transport::Http);
-        counts.decided(listed.allowed, listed.degraded);
+        let is_error = |(_, of): &(_, Decided)| matches!(of.outcome(), Outcome::Invalid(_));
+        let error = listed.each.iter().find(|of| is_error(of));
+        let outcome = match (listed.allowed, error) {
+            (true, _) => Outcome::Allowed,
+            (false, Some((_, error))) => error.outcome(),
+            (false, None) => Outcome::Denied,
+        };
+        counts.decided(outcome, listed.degraded);
         if let Some((_, decision)) = listed.deciding() {
             let of = (Transport::Http, ready.own.cost);
             self.watch_own(of, decision, |seen| seen(&[("key", ready.own.key)]));

@@ -104,7 +104,7 @@ impl Pending {
                 }
                 let (decision, degraded) = limiter.check(key, *quantity).await;
                 let counts = app.metrics.client_limits(Transport::Resp);
-                counts.decided(decision.is_allowed(), degraded);
+                counts.decided(decision.outcome(), degraded);
                 throttle::watch(app, numbers.kind, (key, *quantity), &decision);
                 Ok(Told::Decided(*numbers, decision))
             }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{Decision, Limit, Limiter, Status};
+use tollgate::{Decision, Limit, Limiter, Outcome, Status};
 
 use super::Wrong;
 use super::parse::number;
@@ -71,15 +71,20 @@ impl<'a> Batch<'a> {
     /// Decides all that wait, in their order.
     pub(super) fn decide(&mut self, limiter: &Limiter, app: &App, writer: &mut Writer<'_>) {
         if let Some(numbers) = self.waiting() {
-            let (mut allowed, mut charges) = (0, self.charges.iter());
+            let (mut allowed, mut errors, mut charges) = (0, 0, self.charges.iter());
             limiter.check_each(&self.charges, |decision| {
-                allowed += u64::from(decision.is_allowed());
+                match decision.outcome() {
+                    Outcome::Allowed => allowed += 1,
+                    Outcome::Denied => {}
+                    Outcome::Invalid(_) => errors += 1,
+                }
                 if let Some((key, cost)) = charges.next() {
                     watch(app, numbers.kind, (key, *cost), &decision);
                 }
                 decided(numbers, &decision, writer);
             });
-            app.metrics.client_limits(Transport::Resp).add(allowed, self.charges.len());
+            let counts = app.metrics.client_limits(Transport::Resp);
+            counts.add(allowed, errors, self.charges.len());
         }
         self.charges.clear();
     }

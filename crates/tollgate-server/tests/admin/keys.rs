@@ -97,8 +97,7 @@ fn a_block_denies_until_it_ends_or_is_lifted() {
     let denied = check(&server, "eve", 1);
     assert_eq!((&denied["allowed"], &denied["reason"]), (&json!(false), &json!("block")));
     let listed = get(&server, "blocks");
-    let eve =
-        json!({"rule": "per-user", "key": {"user": "eve"}, "whole": true, "left_ms": 60_000});
+    let eve = json!({"rule": "per-user", "key": {"user": "eve"}, "whole": true, "left_ms": 60_000});
     assert_eq!(listed["blocks"], json!([eve]));
     let lifted = post(&server, "blocks/lift", r#"{"attributes": {"user": "eve"}}"#);
     assert_eq!(lifted["result"]["keys"], 1);
@@ -301,10 +300,15 @@ fn a_long_key_is_told_whole_where_it_is_sent_back_and_else_said_to_be_cut() {
     let long = "x".repeat(300);
     check(&server, &long, 10);
     check(&server, &long, 1);
-    let status = post(&server, "keys/status", &format!(r#"{{"attributes": {{"user": "{long}"}}}}"#));
+    let status =
+        post(&server, "keys/status", &format!(r#"{{"attributes": {{"user": "{long}"}}}}"#));
     let key = &status["rules"][0]["key"];
     assert_eq!(key["user"], long);
-    post(&server, "blocks", &json!({"rule": "per-user", "key": key, "for_seconds": 60}).to_string());
+    post(
+        &server,
+        "blocks",
+        &json!({"rule": "per-user", "key": key, "for_seconds": 60}).to_string(),
+    );
     assert_eq!(check(&server, &long, 1)["reason"], "block");
     assert_eq!(get(&server, "blocks")["blocks"][0]["whole"], false, "only its beginning is known");
     let lifted = json!({"rule": "per-user", "key": key}).to_string();
