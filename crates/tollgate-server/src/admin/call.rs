@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tollgate::{Rule, Timestamp};
 
-use super::tokens::AdminRole;
+use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
 use crate::bounds::{Bounds, MAX_PAGE};
 use crate::http::{Problem, cut};
@@ -31,6 +31,8 @@ pub(super) struct Call {
 pub(super) struct Who {
     pub(super) name: String,
     pub(super) role: AdminRole,
+    /// `None` where none is needed.
+    pub(super) token: Option<TokenDigest>,
     pub(super) from: Option<IpAddr>,
 }
 

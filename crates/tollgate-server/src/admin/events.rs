@@ -1,5 +1,7 @@
 //! What goes on, as it goes on.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -12,7 +14,10 @@ use crate::page::{self, NotOpened};
 pub(super) async fn events(call: Call) -> Answer {
     let query = call.query(&["limit"])?;
     let most = query.get("limit").map(|_| query.most(1)).transpose()?;
-    let body = page::events(&call.app, most).map_err(|why| {
+    // A stream may outlive the token that it was opened with.
+    let (app, who) = (Arc::downgrade(&call.app), call.who.clone());
+    let may_see = move || app.upgrade().is_some_and(|app| app.operators.is_still(&who));
+    let body = page::events(&call.app, most, may_see).map_err(|why| {
         let detail = match why {
             NotOpened::TooMany => {
                 format!("{MAX_EVENT_STREAMS} already watch this server, try again later")

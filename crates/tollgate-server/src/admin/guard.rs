@@ -12,7 +12,7 @@ use super::Operators;
 use super::audit::Entry;
 use super::call::{Answer, Call, Change, Reply, Who, at};
 use super::routes::{Answering, Route};
-use super::tokens::AdminRole;
+use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
 use crate::http::{Problem, is_of_another_site};
 
@@ -123,7 +123,8 @@ impl Operators {
             ));
         }
         let tokens = self.tokens.get();
-        let Some((name, role)) = bearer(given).and_then(|token| tokens.find(token)) else {
+        let token = bearer(given).map(TokenDigest::of);
+        let Some((name, role)) = token.and_then(|token| tokens.find(&token)) else {
             if let Some(limiter) = limiter {
                 // Counted only: what it says was asked for above.
                 let _ = limiter.check(address).is_allowed();
@@ -133,7 +134,13 @@ impl Operators {
         if role < needed {
             return Err(Kept::MayOnlyRead);
         }
-        Ok(Who { name: name.to_owned(), role, from: peer })
+        Ok(Who { name: name.to_owned(), role, token, from: peer })
+    }
+
+    /// Whether who was let in would be let in again as the same.
+    pub(super) fn is_still(&self, who: &Who) -> bool {
+        let Some(token) = &who.token else { return true };
+        self.tokens.get().find(token) == Some((who.name.as_str(), who.role))
     }
 
     /// Who has no token is let in only from this machine, and only if the operator wants it so.
@@ -162,7 +169,7 @@ impl Operators {
             return Err(Kept::Unknown("a page of another site needs a token", ""));
         }
         let name = "--insecure-admin".to_owned();
-        Ok(Who { name, role: AdminRole::Write, from: peer })
+        Ok(Who { name, role: AdminRole::Write, token: None, from: peer })
     }
 }
 

@@ -122,14 +122,29 @@ impl AdminTokens {
     }
 
     /// Whose token it is. It takes as long whichever it is, and whether or not it is any.
-    pub(super) fn find(&self, token: &[u8]) -> Option<(&str, AdminRole)> {
-        let digest: [u8; 32] = Sha256::digest(token).into();
+    pub(super) fn find(&self, TokenDigest(digest): &TokenDigest) -> Option<(&str, AdminRole)> {
         let mut found = u32::MAX;
         for (known, place) in self.0.iter().zip(0_u32..) {
-            found.conditional_assign(&place, known.digest.ct_eq(&digest));
+            found.conditional_assign(&place, known.digest.ct_eq(digest));
         }
         let known = self.0.get(usize::try_from(found).ok()?)?;
         Some((&known.name, known.role))
+    }
+}
+
+/// What is kept of a token that was sent.
+#[derive(Clone, Copy)]
+pub(super) struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    pub(super) fn of(token: &[u8]) -> TokenDigest {
+        TokenDigest(Sha256::digest(token).into())
+    }
+}
+
+impl fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenDigest")
     }
 }
 
@@ -210,14 +225,14 @@ mod tests {
     #[test]
     fn a_token_is_found_whole_or_not_at_all() {
         let tokens = both();
-        assert_eq!(tokens.find(ANA.as_bytes()), Some(("ana", AdminRole::Write)));
-        assert_eq!(tokens.find(BEN.as_bytes()), Some(("ben", AdminRole::Read)));
+        assert_eq!(tokens.find(&TokenDigest::of(ANA.as_bytes())), Some(("ana", AdminRole::Write)));
+        assert_eq!(tokens.find(&TokenDigest::of(BEN.as_bytes())), Some(("ben", AdminRole::Read)));
         let wrong: [&[u8]; 5] =
             [b"", &ANA.as_bytes()[1..], b"ana-ana-ana-ana-anA", b"ana-ana-ana-ana-ana ", b"\xff"];
         for token in wrong {
-            assert_eq!(tokens.find(token), None);
+            assert_eq!(tokens.find(&TokenDigest::of(token)), None);
         }
-        assert_eq!(AdminTokens::new().find(b""), None);
+        assert_eq!(AdminTokens::new().find(&TokenDigest::of(b"")), None);
     }
 
     #[test]

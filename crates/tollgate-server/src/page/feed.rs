@@ -114,24 +114,34 @@ async fn look(app: Weak<App>) {
     }
 }
 
-/// A body of server-sent events, of at most so many.
-pub(crate) fn events(app: &Arc<App>, most: Option<usize>) -> Result<Body, NotOpened> {
+/// A body of server-sent events, of at most so many, while who reads it may see them.
+pub(crate) fn events(
+    app: &Arc<App>,
+    most: Option<usize>,
+    may_see: impl Fn() -> bool + Send + 'static,
+) -> Result<Body, NotOpened> {
     let receiver = app.feed.watch(app)?;
-    let events = stream::unfold((receiver, most), |(mut receiver, left)| async move {
+    let state = (receiver, most, may_see);
+    let events = stream::unfold(state, |(mut receiver, left, may_see)| async move {
         let left = match left {
             Some(left) => Some(left.checked_sub(1)?),
             None => None,
         };
         // Who reads slowly misses events and gets the latest: each says everything.
         receiver.changed().await.ok()?;
+        if !may_see() {
+            return None;
+        }
         let event = receiver.borrow_and_update().clone();
-        Some((Ok::<_, Infallible>(event), (receiver, left)))
+        Some((Ok::<_, Infallible>(event), (receiver, left, may_see)))
     });
     Ok(Body::from_stream(events))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use http_body_util::BodyExt;
     use tollgate::{Gate, Policy};
 
@@ -157,13 +167,13 @@ mod tests {
     async fn an_event_comes_at_once_and_then_every_second() {
         let app = app();
         let before = tokio::time::Instant::now();
-        let mut body = events(&app, None).unwrap();
+        let mut body = events(&app, None, || true).unwrap();
         for second in 0..3 {
             let event = next(&mut body).await.unwrap();
             assert!(event.starts_with("event: sample\ndata: {") && event.ends_with("}\n\n"));
             assert_eq!(before.elapsed().as_secs(), second);
         }
-        let mut late = events(&app, Some(1)).unwrap();
+        let mut late = events(&app, Some(1), || true).unwrap();
         assert!(next(&mut late).await.is_some(), "the last one is sent to who comes later");
         assert_eq!(before.elapsed().as_secs(), 2);
         assert_eq!(next(&mut late).await, None, "as many as were asked for");
@@ -173,14 +183,14 @@ mod tests {
     async fn nothing_is_looked_at_when_nobody_watches() {
         let app = app();
         assert!(is_idle(&app));
-        let mut body = events(&app, None).unwrap();
+        let mut body = events(&app, None, || true).unwrap();
         next(&mut body).await.unwrap();
         assert!(!is_idle(&app));
         drop(body);
         tokio::time::sleep(2 * SAMPLE_EVERY).await;
         assert!(is_idle(&app));
         assert_eq!(Arc::weak_count(&app), 0, "the task has ended");
-        let mut body = events(&app, None).unwrap();
+        let mut body = events(&app, None, || true).unwrap();
         assert!(next(&mut body).await.is_some(), "and it begins again");
     }
 
@@ -188,23 +198,33 @@ mod tests {
     async fn there_is_a_bound_of_streams_and_one_task_for_all() {
         let app = app();
         let mut bodies: Vec<_> =
-            (0..MAX_EVENT_STREAMS).map(|_| events(&app, None).unwrap()).collect();
-        assert_eq!(events(&app, None).err(), Some(NotOpened::TooMany));
+            (0..MAX_EVENT_STREAMS).map(|_| events(&app, None, || true).unwrap()).collect();
+        assert_eq!(events(&app, None, || true).err(), Some(NotOpened::TooMany));
         for body in &mut bodies {
             next(body).await.unwrap();
         }
         assert_eq!(Arc::weak_count(&app), 1);
         bodies.pop();
-        assert!(events(&app, None).is_ok());
+        assert!(events(&app, None, || true).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn streams_end_when_the_server_stops() {
         let app = app();
-        let mut body = events(&app, None).unwrap();
+        let mut body = events(&app, None, || true).unwrap();
         next(&mut body).await.unwrap();
         app.feed.close();
         assert_eq!(next(&mut body).await, None);
-        assert_eq!(events(&app, None).err(), Some(NotOpened::Stopping));
+        assert_eq!(events(&app, None, || true).err(), Some(NotOpened::Stopping));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_when_who_reads_it_may_no_longer() {
+        let (app, may) = (app(), Arc::new(AtomicBool::new(true)));
+        let still = Arc::clone(&may);
+        let mut body = events(&app, None, move || still.load(Ordering::Relaxed)).unwrap();
+        assert!(next(&mut body).await.is_some());
+        may.store(false, Ordering::Relaxed);
+        assert_eq!(next(&mut body).await, None);
     }
 }

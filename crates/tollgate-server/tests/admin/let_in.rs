@@ -1,5 +1,7 @@
 //! Who is let in.
 
+use std::io::Read;
+
 use serde_json::{Value, json};
 use tollgate_server::{Admin, AdminListen};
 
@@ -177,6 +179,14 @@ fn tokens_in_a_file_are_in_force_soon_after_it_changes() {
     let server = Running::with(|server| server.admin(with_file));
     let status = |token: &str| ask(&server, token, "GET /admin/v1/info", "").status;
     assert_eq!((status(old), status(new), status(READ)), (200, 401, 200));
+    let watch = |token: &str| {
+        let mut stream = server.connect();
+        stream.write(format!(
+            "GET /admin/v1/events HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        ));
+        stream
+    };
+    let (mut of_old, of_other) = (watch(old), watch(READ));
     std::fs::write(&file, format!("nina read {new}\n")).unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     // Asked with the old one: too many tries with a wrong one would be kept out.
@@ -185,6 +195,13 @@ fn tokens_in_a_file_are_in_force_soon_after_it_changes() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert_eq!((status(new), status(READ)), (200, 200));
+    let mut events = String::new();
+    of_old.0.read_to_string(&mut events).expect("its stream ends");
+    assert!(events.contains("event: sample") && events.ends_with("0\r\n\r\n"), "{events}");
+    let still = of_other.0.get_ref();
+    still.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 64 * 1024];
+    assert_ne!(still.peek(&mut bytes).unwrap(), 0, "others go on");
     let error = admin().token_file(folder.path().join("none")).unwrap_err();
     assert!(error.to_string().contains("cannot be read"), "{error}");
 }
