@@ -59,6 +59,7 @@ pub(super) async fn block(mut call: Call) -> Answer {
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
     let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(BLOCK_EXAMPLE))?;
+    call.begun.change("block", target.shown());
     let keys = match &target {
         Target::Key(key, _) => match backend.block_key(key, length).await? {
             true => 1,
@@ -89,6 +90,7 @@ pub(super) async fn lift(mut call: Call) -> Answer {
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
     let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(LIFT_EXAMPLE))?;
+    call.begun.change("unblock", target.shown());
     let keys = match &target {
         Target::Key(key, _) => usize::from(backend.unblock_key(key).await?),
         Target::Request(attributes) => backend.unblock_request(&request(attributes)).await?,

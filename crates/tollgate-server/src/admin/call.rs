@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{StatusCode, Uri};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tollgate::{Rule, Timestamp};
@@ -24,6 +25,22 @@ pub(super) struct Call {
     pub(super) who: Who,
     pub(super) uri: Uri,
     pub(super) body: Body,
+    pub(super) begun: Begun,
+}
+
+/// The change that a question is about to make, so that it is written down also where it fails.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Begun(Arc<Mutex<Option<(&'static str, Value)>>>);
+
+impl Begun {
+    /// To be called before anything is changed.
+    pub(super) fn change(&self, action: &'static str, target: Value) {
+        *self.0.lock() = Some((action, target));
+    }
+
+    pub(super) fn take(&self) -> Option<(&'static str, Value)> {
+        self.0.lock().take()
+    }
 }
 
 /// Who asks.

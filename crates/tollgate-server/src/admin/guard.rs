@@ -6,11 +6,12 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use http::{Request, StatusCode};
+use serde_json::json;
 use tollgate_tower::PeerAddr;
 
 use super::Operators;
 use super::audit::Entry;
-use super::call::{Answer, Call, Change, Reply, Who, at};
+use super::call::{Answer, Begun, Call, Change, Reply, Who, at};
 use super::routes::{Answering, Route};
 use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
@@ -47,29 +48,51 @@ pub(super) async fn answer(
             return app.count_bad(kept.response());
         }
     };
-    let call = Call { app: Arc::clone(&app), who: who.clone(), uri: head.uri, body };
+    let (app_of_call, begun) = (Arc::clone(&app), Begun::default());
+    let call =
+        Call { app: app_of_call, who: who.clone(), uri: head.uri, body, begun: begun.clone() };
+    let answering = (route.answer)(call);
     // By itself, so that who hangs up meanwhile leaves nothing half done, and no change unwritten.
-    let answered = tokio::spawn(changed_and_written((route.answer)(call), Arc::clone(&app), who));
+    let answered = tokio::spawn(changed_and_written(answering, begun, Arc::clone(&app), who));
     match answered.await {
-        Ok(Ok(reply)) => reply.response(),
-        Ok(Err(problem)) => app.bad(&problem),
-        Err(_) => {
-            let detail = "it broke off, some of it may have been done: see the log";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).response()
-        }
+        Ok(Some(Ok(reply))) => reply.response(),
+        Ok(Some(Err(problem))) => app.bad(&problem),
+        Ok(None) | Err(_) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, BROKE_OFF).response(),
     }
 }
 
-/// Waits for an answer, and writes down what was changed.
-async fn changed_and_written(answering: Answering, app: Arc<App>, who: Who) -> Answer {
-    let reply = answering.await?;
-    if let Reply::Changed(Change { action, target, result }) = &reply {
-        let (target, result) = (target.clone(), result.clone());
+const BROKE_OFF: &str = "it broke off, some of it may have been done: see the log";
+
+/// Waits for an answer, and writes down what was changed, or what failed and may have been done in
+/// part; `None` where it broke off.
+async fn changed_and_written(
+    answering: Answering,
+    begun: Begun,
+    app: Arc<App>,
+    who: Who,
+) -> Option<Answer> {
+    // By itself, so that what breaks off is written down, too.
+    let answered = tokio::spawn(answering).await.ok();
+    let failed = match &answered {
+        None => Some(BROKE_OFF),
+        Some(Err(problem)) => problem.our_fault(),
+        Some(Ok(_)) => None,
+    };
+    let change = match (&answered, failed) {
+        (Some(Ok(Reply::Changed(Change { action, target, result }))), _) => {
+            Some((*action, target.clone(), result.clone()))
+        }
+        (_, Some(detail)) => {
+            begun.take().map(|(action, target)| (action, target, json!({"failed": detail})))
+        }
+        _ => None,
+    };
+    if let Some((action, target, result)) = change {
         let (at, Who { name, from, .. }) = (at(app.backend.clock().now()), who);
         let entry = Entry { at, who: name, from, action, target, result };
         app.operators.audit.add(entry).await;
     }
-    Ok(reply)
+    answered
 }
 
 /// What who has no token can see.
@@ -242,7 +265,37 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use http::Uri;
+    use tollgate::{Gate, Policy};
+
     use super::*;
+    use crate::app::Settings;
+    use crate::backend::Backend;
+
+    #[tokio::test]
+    async fn a_change_that_breaks_off_is_written_down() {
+        let backend = Backend::Memory(Gate::new(Policy::new()).unwrap());
+        let app = Arc::new(App::new(backend, Settings::default()));
+        let role = AdminRole::Write;
+        let who = Who { name: "walt".to_owned(), role, token: None, from: None };
+        let call = Call {
+            app: Arc::clone(&app),
+            who: who.clone(),
+            uri: Uri::from_static("/"),
+            body: axum::body::Body::empty(),
+            begun: Begun::default(),
+        };
+        let begun = call.begun.clone();
+        let answering: Answering = Box::pin(async move {
+            call.begun.change("reset", json!({"everything": true}));
+            panic!("on purpose")
+        });
+        assert!(changed_and_written(answering, begun, Arc::clone(&app), who).await.is_none());
+        let written = app.operators.audit.list(1).pop().unwrap();
+        assert_eq!((written.action, &written.who[..]), ("reset", "walt"));
+        assert_eq!(written.target, json!({"everything": true}));
+        assert_eq!(written.result, json!({"failed": BROKE_OFF}));
+    }
 
     #[test]
     fn only_names_of_this_machine_are_of_this_machine() {

@@ -193,21 +193,29 @@ pub(super) async fn reset(mut call: Call) -> Answer {
     let backend = &call.app.backend;
     let policy = backend.policy();
     let (every_key, everything) = (asked.every_key == Some(true), asked.everything == Some(true));
+    let begun = &call.begun;
+    let begins = |target: &Value| begun.change("reset", target.clone());
     let changed = |target, result| Ok(Reply::Changed(Change { action: "reset", target, result }));
     match (asked.rule.as_deref(), &asked.key, &asked.prefix, &asked.attributes) {
         (None, None, None, None) if everything && !every_key => {
+            let target = json!({"everything": true});
+            begins(&target);
             backend.reset_everything().await?;
-            changed(json!({"everything": true}), json!({}))
+            changed(target, json!({}))
         }
         (Some(name), None, None, None) if every_key && !everything => {
             rule(&policy, name)?;
+            let target = json!({"rule": name, "every_key": true});
+            begins(&target);
             backend.reset_rule(name).await?;
-            changed(json!({"rule": name, "every_key": true}), json!({}))
+            changed(target, json!({}))
         }
         (Some(name), None, Some(prefix), None) if !every_key && !everything => {
             rule(&policy, name)?;
+            let target = json!({"rule": name, "prefix": prefix});
+            begins(&target);
             let keys = backend.reset_prefix(name, prefix).await?;
-            changed(json!({"rule": name, "prefix": prefix}), json!({"keys": keys}))
+            changed(target, json!({"keys": keys}))
         }
         (name @ Some(_), key @ Some(_), None, attributes @ None)
         | (name @ None, key @ None, None, attributes @ Some(_))
@@ -215,6 +223,7 @@ pub(super) async fn reset(mut call: Call) -> Answer {
         {
             let target = Target::read(&call, (name, key.as_ref()), attributes.as_ref())
                 .map_err(|problem| problem.example(RESET_EXAMPLE))?;
+            begins(&target.shown());
             let keys = match &target {
                 Target::Key(key, _) => usize::from(backend.reset_key(key).await?),
                 Target::Request(attributes) => backend.reset_request(&request(attributes)).await?,

@@ -87,6 +87,7 @@ pub(super) async fn set(mut call: Call) -> Answer {
     asked.client.check(call.bounds()).map_err(|over| over.example(SET_EXAMPLE))?;
     let change = asked.change(now).map_err(|problem| problem.example(SET_EXAMPLE))?;
     let target = shown(&change, object(&change.client), now);
+    call.begun.change("set_override", target.clone());
     if let Err(error) = call.app.backend.set_override(change).await? {
         let problems: Vec<_> = error.problems.iter().map(|of| of.message.as_str()).collect();
         return Err(wrong(problems.join("; ")).example(SET_EXAMPLE));
@@ -157,8 +158,10 @@ pub(super) async fn remove(mut call: Call) -> Answer {
     let asked: Removed<'_> = parse(&body, REMOVE_EXAMPLE)?;
     asked.client.check(call.bounds()).map_err(|over| over.example(REMOVE_EXAMPLE))?;
     let client = client(&asked.client);
+    let target = json!({"client": object(&client)});
+    call.begun.change("remove_override", target.clone());
     let removed = call.app.backend.remove_override(&client).await?;
-    let (target, result) = (json!({"client": object(&client)}), json!({"removed": removed}));
+    let result = json!({"removed": removed});
     Ok(Reply::Changed(Change { action: "remove_override", target, result }))
 }
 

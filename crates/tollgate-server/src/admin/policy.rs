@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tollgate::{FileError, Finding, Loaded, Policy, PolicyError};
 use toml::de::{DeTable, DeValue};
 
-use super::call::{Answer, Call, Change, Reply, wrong};
+use super::call::{Answer, Begun, Call, Change, Reply, wrong};
 use crate::app::App;
 use crate::bounds::MAX_POLICY;
 use crate::http::Problem;
@@ -135,7 +135,7 @@ pub(super) async fn apply(mut call: Call) -> Answer {
             file.display()
         )
     });
-    put_in_force(&app, loaded, before, ("apply", note)).await
+    put_in_force((&app, &call.begun), loaded, before, ("apply", note)).await
 }
 
 pub(super) async fn reload(call: Call) -> Answer {
@@ -149,7 +149,7 @@ pub(super) async fn reload(call: Call) -> Answer {
     let _one_at_a_time = app.operators.replacing.lock().await;
     let loaded = load(file).await?.map_err(|error| refused(&app, &error))?;
     let before = Shown::new(app.backend.policy()).await?.version;
-    put_in_force(&app, loaded, before, ("reload", None)).await
+    put_in_force((&app, &call.begun), loaded, before, ("reload", None)).await
 }
 
 async fn load(file: PathBuf) -> Result<Result<Loaded, FileError>, Away> {
@@ -157,7 +157,7 @@ async fn load(file: PathBuf) -> Result<Result<Loaded, FileError>, Away> {
 }
 
 async fn put_in_force(
-    app: &App,
+    (app, begun): (&App, &Begun),
     loaded: Loaded,
     before: String,
     (action, note): (&'static str, Option<String>),
@@ -165,10 +165,11 @@ async fn put_in_force(
     let Loaded { policy, warnings, .. } = loaded;
     let rules = policy.rules.len();
     let after = Shown::new(Arc::new(policy.clone())).await?.version;
+    let target = json!({"from_version": before, "to_version": after});
+    begun.change(action, target.clone());
     let backend = app.backend.clone();
     blocking(move || backend.replace(policy)).await?.map_err(|error| impossible(app, &error))?;
     app.metrics.reloads.changed();
-    let target = json!({"from_version": before, "to_version": after});
     let result = json!({
         "version": after, "rules": rules, "warnings": findings(&warnings), "note": note,
     });

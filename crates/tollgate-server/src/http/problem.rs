@@ -145,6 +145,11 @@ impl Problem {
         self
     }
 
+    /// What is wrong, where that is not the asker's fault.
+    pub(crate) fn our_fault(&self) -> Option<&str> {
+        self.detail.as_deref().filter(|_| self.status.is_server_error())
+    }
+
     pub(crate) fn json(&self) -> Vec<u8> {
         // Plain text and numbers always become JSON.
         serde_json::to_vec(self).unwrap_or_default()
