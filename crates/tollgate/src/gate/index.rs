@@ -1,11 +1,11 @@
 //! Which conditions a request fulfils, without asking those of every rule.
 //!
 //! Each entry (a rule or a list) is filed under one of its conditions, the most telling one: an
-//! exact value in a hash map, a network by its length, a beginning in a sorted list. A request's
+//! exact value in a table of texts, a network by its length, a beginning in a sorted list. A request's
 //! values find the entries filed under them, and only those are asked for their other conditions.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hasher;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::attributes::{Attribute, Values};
 use super::prefixes::Prefixes;
+use super::texts::Texts;
 use crate::policy::{Condition, address};
 
 /// The number of an entry.
@@ -41,7 +42,9 @@ pub(super) struct Index {
 /// What is filed under one attribute.
 #[derive(Debug, Default)]
 struct Drawer {
-    exact: HashMap<Box<str>, Vec<Entry>, BuildHasherDefault<Quick>>,
+    exact: Texts,
+    /// What is filed under each of those.
+    under: Vec<Vec<Entry>>,
     networks: HashMap<IpNet, Vec<Entry>>,
     /// The lengths of those networks, for IPv4 and IPv6.
     lengths: [Vec<u8>; 2],
@@ -51,25 +54,33 @@ struct Drawer {
     more: bool,
 }
 
+/// The texts under which entries are filed in a drawer, while it is filled.
+#[derive(Clone, Default)]
+struct FiledTexts {
+    exact: BTreeMap<Box<str>, Vec<Entry>>,
+    beginnings: Vec<(Box<str>, Entry)>,
+}
+
 impl Index {
     pub(super) fn new(entries: Vec<Conditions>, attributes: usize) -> Index {
         let mut index = Index::default();
         index.drawers.resize_with(attributes, Drawer::default);
         let crowd = Crowd::new(&entries);
-        let mut prefixes: Vec<Vec<(Box<str>, Entry)>> = vec![Vec::new(); attributes];
+        let mut texts = vec![FiledTexts::default(); attributes];
         for (number, conditions) in (0..).zip(&entries) {
             index.sure.push(is_sure(conditions));
             match crowd.most_telling(conditions) {
                 None => index.always.push(number),
                 Some((attribute, condition)) => {
                     let drawer = &mut index.drawers[*attribute as usize];
-                    drawer.file(condition, number, &mut prefixes[*attribute as usize]);
+                    drawer.file(condition, number, &mut texts[*attribute as usize]);
                 }
             }
         }
-        for (drawer, prefixes) in index.drawers.iter_mut().zip(prefixes) {
-            drawer.more |= !prefixes.is_empty();
-            drawer.prefixes = Prefixes::new(prefixes);
+        for (drawer, texts) in index.drawers.iter_mut().zip(texts) {
+            let (exact, under): (Vec<_>, _) = texts.exact.into_iter().unzip();
+            (drawer.exact, drawer.under) = (Texts::new(exact), under);
+            drawer.prefixes = Prefixes::new(texts.beginnings);
         }
         let used = (0..).zip(&index.drawers).filter(|(_, drawer)| !drawer.is_empty());
         index.filed = used.map(|(attribute, _)| attribute).collect();
@@ -80,20 +91,23 @@ impl Index {
     /// The entries whose conditions all hold, in order.
     #[inline]
     pub(super) fn find(&self, values: &Values<'_>) -> Found {
-        let mut found = Found::new();
+        let (mut found, mut may_repeat) = (Found::new(), false);
         self.add(&self.always, values, &mut found);
         for attribute in &self.filed {
             let Some(value) = values.get(*attribute) else { continue };
             let drawer = &self.drawers[*attribute as usize];
-            if let Some(entries) = drawer.exact.get(value) {
-                self.add(entries, values, &mut found);
+            if let Some(number) = drawer.exact.number(value) {
+                self.add(&drawer.under[number as usize], values, &mut found);
             }
             if drawer.more {
+                may_repeat = true;
                 drawer.each(value, &mut |entries| self.add(entries, values, &mut found));
             }
         }
         if found.len() > 1 {
             found.sort_unstable();
+        }
+        if may_repeat {
             // An entry with two networks, or two beginnings, that both fit was found twice.
             found.dedup();
         }
@@ -101,7 +115,7 @@ impl Index {
     }
 
     /// Adds those of `entries` whose conditions all hold.
-    #[inline]
+    #[inline(always)]
     fn add(&self, entries: &[Entry], values: &Values<'_>, found: &mut Found) {
         for entry in entries {
             if self.sure[*entry as usize] || self.first_failing(*entry, values).is_none() {
@@ -123,14 +137,14 @@ impl Index {
 
 impl Drawer {
     fn is_empty(&self) -> bool {
-        self.exact.is_empty() && !self.more
+        self.under.is_empty() && !self.more
     }
 
-    fn file(&mut self, condition: &Condition, entry: Entry, prefixes: &mut Vec<(Box<str>, Entry)>) {
+    fn file(&mut self, condition: &Condition, entry: Entry, texts: &mut FiledTexts) {
         for place in places(condition) {
             self.more |= !matches!(place, Place::Exact(_));
             match place {
-                Place::Exact(value) => self.exact.entry(value.into()).or_default().push(entry),
+                Place::Exact(value) => texts.exact.entry(value.into()).or_default().push(entry),
                 Place::Network(network) => {
                     self.networks.entry(network).or_default().push(entry);
                     let lengths = &mut self.lengths[usize::from(network.addr().is_ipv6())];
@@ -138,7 +152,7 @@ impl Drawer {
                         lengths.push(network.prefix_len());
                     }
                 }
-                Place::Beginning(text) => prefixes.push((text.into(), entry)),
+                Place::Beginning(text) => texts.beginnings.push((text.into(), entry)),
                 Place::Present => self.present.push(entry),
             }
         }

@@ -15,6 +15,7 @@ mod resolve;
 mod ruling;
 mod run_time;
 mod stand_in;
+mod texts;
 mod told;
 mod tries;
 mod visit;
