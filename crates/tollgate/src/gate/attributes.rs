@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::index::Found;
 use super::texts::Texts;
 use crate::policy::Request;
 
@@ -34,44 +35,45 @@ impl Attributes {
         self.0.len()
     }
 
-    /// What `request` says of each, in `room`, which is empty.
+    /// What `request` says of each, in `room`, which is empty; and the rest of it.
     #[inline]
     pub(super) fn values<'v, 'r: 'v>(
         &self,
         request: &'r Request<'_>,
         room: &'v mut Room<'r>,
-    ) -> Values<'v> {
-        let values = room.of(self.len());
+    ) -> (Values<'v>, &'v mut Found) {
+        let (values, found) = room.of(self.len());
         for (name, value) in request.attributes() {
             if let Some(attribute) = self.0.number(name) {
                 values[attribute as usize] = Some(value);
             }
         }
-        Values(values)
+        (Values(values), found)
     }
 }
 
-/// Room for the values of a request. The caller's, since it is large: moving it would cost more
-/// than reading the values.
+/// Room for the values of a request, and for the entries they find. The caller's, since it is large:
+/// moving it would cost more than reading the values.
 pub(super) struct Room<'r> {
     few: [Option<&'r str>; INLINE],
     many: Vec<Option<&'r str>>,
+    found: Found,
 }
 
 impl<'r> Room<'r> {
     #[inline]
     pub(super) fn new() -> Room<'r> {
-        Room { few: [None; INLINE], many: Vec::new() }
+        Room { few: [None; INLINE], many: Vec::new(), found: Found::new() }
     }
 
-    /// So many values, none of which is known yet.
+    /// So many values, none of which is known yet, and no entries.
     #[inline]
-    fn of(&mut self, values: usize) -> &mut [Option<&'r str>] {
+    fn of(&mut self, values: usize) -> (&mut [Option<&'r str>], &mut Found) {
         if values > INLINE {
             self.many.resize(values, None);
-            return &mut self.many;
+            return (&mut self.many, &mut self.found);
         }
-        &mut self.few[..values]
+        (&mut self.few[..values], &mut self.found)
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Compiled {
     pub(super) attributes: Attributes,
     /// Lists of those who pass, lists of those who do not, rules: in this order.
     pub(super) index: Index,
+    /// How many of them are lists.
+    lists: Entry,
     pub(super) rules: Vec<CompiledRule>,
     pub(super) tier_from: Option<Attribute>,
     /// Every tier that changes something, sorted.
@@ -53,12 +55,11 @@ pub(super) enum CompiledCost {
     Attribute { attribute: Attribute, multiplier: u64, default: u64 },
 }
 
-/// Where a request stands with the lists.
+/// The list that holds a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Listed {
     Allow(usize),
     Deny(usize),
-    Rule(usize),
 }
 
 impl Compiled {
@@ -69,6 +70,7 @@ impl Compiled {
         let conditions = lists.chain(policy.rules.iter().map(|rule| &rule.matches));
         let entries = conditions.map(|matches| numbered(matches, &attributes)).collect();
         let index = Index::new(entries, attributes.len());
+        let lists = Entry::try_from(policy.allow.len() + policy.deny.len()).unwrap_or(Entry::MAX);
         let compile = |rule| CompiledRule::new(rule, &policy, &attributes, memory);
         let rules = policy.rules.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
         let numbers = rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number));
@@ -77,23 +79,30 @@ impl Compiled {
         let of_rules = rules.iter().flat_map(|rule| rule.tiers.iter().map(|(tier, _)| tier));
         let tiers: BTreeSet<Box<str>> = of_rules.cloned().collect();
         let tiers = tiers.into_iter().collect();
-        Ok(Compiled { attributes, index, rules, tier_from, tiers, numbers, policy })
+        Ok(Compiled { attributes, index, lists, rules, tier_from, tiers, numbers, policy })
     }
 
-    /// What an entry of the index is.
-    pub(super) fn kind(&self, entry: Entry) -> Kind {
-        let (allow, deny) = (self.policy.allow.len(), self.policy.deny.len());
-        match entry as usize {
-            number if number < allow => Kind::Allow(number),
-            number if number < allow + deny => Kind::Deny(number - allow),
-            number => Kind::Rule(number - allow - deny),
+    /// The list that an entry of the index is.
+    #[inline]
+    pub(super) fn list(&self, entry: Entry) -> Option<Listed> {
+        if entry >= self.lists {
+            return None;
         }
+        let number = entry as usize;
+        let of_deny = number.checked_sub(self.policy.allow.len());
+        Some(of_deny.map_or(Listed::Allow(number), Listed::Deny))
+    }
+
+    /// The rule that an entry of the index is, and its number.
+    #[inline]
+    pub(super) fn rule_of(&self, entry: Entry) -> Option<(u32, &CompiledRule)> {
+        let number = entry.checked_sub(self.lists)?;
+        Some((number, self.rules.get(number as usize)?))
     }
 
     /// The entry of a rule.
     pub(super) fn entry(&self, rule: usize) -> Entry {
-        let before = self.policy.allow.len() + self.policy.deny.len();
-        Entry::try_from(before + rule).unwrap_or(Entry::MAX)
+        Entry::try_from(rule).map_or(Entry::MAX, |rule| self.lists.saturating_add(rule))
     }
 
     pub(super) fn rule_number(&self, name: &str) -> Option<u32> {
@@ -225,6 +234,7 @@ pub(super) struct Price {
 
 impl CompiledCost {
     /// What a request that says `said` takes; the text that is no number otherwise.
+    #[inline]
     pub(super) fn price<'r>(
         &self,
         said: Option<u64>,

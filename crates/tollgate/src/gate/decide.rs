@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::attributes::Room;
-use super::compiled::Kind;
+use super::compiled::Listed;
 use super::hold::Scaled;
 use super::resolve::{Applied, INLINE, Resolved, Rules};
 use super::ruling::{Reason, RequestError};
@@ -34,8 +34,9 @@ pub(super) enum Mode {
 
 /// What a request comes to, but for its charges.
 pub(super) enum Answer {
-    Listed(Kind),
-    Wrong(RequestError),
+    Listed(Listed),
+    /// Boxed, since it is rare and large: what is returned is copied.
+    Wrong(Box<RequestError>),
     /// Whether to go ahead, and why.
     Limits(bool, Reason),
 }
@@ -81,12 +82,12 @@ impl Deciding<'_> {
         if let Err((attribute, value)) = resolved.add_rules(&mut rules) {
             let attribute = self.in_force.compiled.attributes.name(attribute).to_owned();
             let value = value.chars().take(SHOWN_VALUE).collect();
-            return Answer::Wrong(RequestError::NotANumber { attribute, value });
+            return Answer::Wrong(Box::new(RequestError::NotANumber { attribute, value }));
         }
         let answer = self.limits(&rules, (charges, claims));
         // Also where nothing limits, or only reports; the figures of what does go with the error.
         if request.said() == Some(0) {
-            return Answer::Wrong(RequestError::Cost(CostError::Zero));
+            return Answer::Wrong(Box::new(RequestError::Cost(CostError::Zero)));
         }
         answer
     }
@@ -101,17 +102,18 @@ impl Deciding<'_> {
         rules: &[Applied<'_>],
         (charges, claims): (&mut Charges, &mut Vec<Scaled>),
     ) -> Answer {
-        let is_apart = |of: &Applied<'_>| of.rule.shadow || !self.blocked(of).is_zero();
+        let may_be_blocked = self.memory().blocks.may_hold_any();
+        let is_blocked = |of: &Applied<'_>| may_be_blocked && !self.blocked(of).is_zero();
+        let is_apart = |of: &Applied<'_>| of.rule.shadow || is_blocked(of);
         if self.mode == Mode::Look || rules.iter().any(is_apart) {
             return self.limits_apart(rules, (charges, claims));
         }
         let mut pending = Pendings::new();
         for applied in rules {
-            pending.extend(self.joints(applied).map(|(named, joint)| Pending {
-                applied,
-                named,
-                joint,
-            }));
+            // One by one: to make room for all of a rule's first takes longer than they do.
+            self.joints(applied).for_each(|(named, joint)| {
+                pending.push(Pending { applied, named, joint });
+            });
         }
         let ruled = &mut charges.ruled;
         let charged = charge_all(&pending, Pending::joint, |charge, turn| {

@@ -1,7 +1,7 @@
 //! Why a gate decides as it does.
 
 use super::attributes::{Attribute, Room};
-use super::compiled::Kind;
+use super::compiled::Listed;
 use super::resolve::{Resolved, RuleKey};
 use super::{Gate, InForce};
 use crate::policy::{Condition, Numbers, Policy, Request, Rule};
@@ -116,10 +116,9 @@ impl<'e> Explaining<'e, '_> {
         let mut room = Room::new();
         let resolved = Resolved::new(self.in_force, self.request, &mut room);
         let policy = self.policy();
-        let list = resolved.list().and_then(|list| match list {
-            Kind::Allow(number) => Some((policy.allow[number].name.clone(), true)),
-            Kind::Deny(number) => Some((policy.deny[number].name.clone(), false)),
-            Kind::Rule(_) => None,
+        let list = resolved.list().map(|list| match list {
+            Listed::Allow(number) => (policy.allow[number].name.clone(), true),
+            Listed::Deny(number) => (policy.deny[number].name.clone(), false),
         });
         let by_override = resolved.own.is_some_and(|own| own.source.tier.is_some());
         let tier_source = match resolved.tier {

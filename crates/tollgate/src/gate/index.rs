@@ -88,20 +88,20 @@ impl Index {
         index
     }
 
-    /// The entries whose conditions all hold, in order.
+    /// Puts the entries whose conditions all hold into `found`, which is empty, in order.
     #[inline]
-    pub(super) fn find(&self, values: &Values<'_>) -> Found {
-        let (mut found, mut may_repeat) = (Found::new(), false);
-        self.add(&self.always, values, &mut found);
+    pub(super) fn find(&self, values: &Values<'_>, found: &mut Found) {
+        let mut may_repeat = false;
+        self.add(&self.always, values, found);
         for attribute in &self.filed {
             let Some(value) = values.get(*attribute) else { continue };
             let drawer = &self.drawers[*attribute as usize];
             if let Some(number) = drawer.exact.number(value) {
-                self.add(&drawer.under[number as usize], values, &mut found);
+                self.add(&drawer.under[number as usize], values, found);
             }
             if drawer.more {
                 may_repeat = true;
-                drawer.each(value, &mut |entries| self.add(entries, values, &mut found));
+                drawer.each(value, &mut |entries| self.add(entries, values, found));
             }
         }
         if found.len() > 1 {
@@ -111,7 +111,6 @@ impl Index {
             // An entry with two networks, or two beginnings, that both fit was found twice.
             found.dedup();
         }
-        found
     }
 
     /// Adds those of `entries` whose conditions all hold.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Gate;
-use super::compiled::{CompiledRule, Kind};
+use super::compiled::{CompiledRule, Listed};
 use super::operate::with_key;
 use super::ruling::Ruling;
 use crate::decision::Status;
@@ -31,8 +31,8 @@ impl Ruling {
     pub fn key<'s>(&'s self, request: &'s Request<'_>) -> impl Iterator<Item = (&'s str, &'s str)> {
         let policy = &self.in_force().compiled.policy;
         let (parts, matches): (&[KeyPart], &[(String, Condition)]) = match self.list() {
-            Some(Kind::Allow(number)) => (&[], &policy.allow[number].matches),
-            Some(Kind::Deny(number)) => (&[], &policy.deny[number].matches),
+            Some(Listed::Allow(number)) => (&[], &policy.allow[number].matches),
+            Some(Listed::Deny(number)) => (&[], &policy.deny[number].matches),
             _ => (self.deciding_rule().map_or(&[], |number| &policy.rules[number].key), &[]),
         };
         let of_rule = parts.iter().filter_map(|part| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 
 use super::attributes::Room;
-use super::compiled::{Kind, Terms};
+use super::compiled::{Listed, Terms};
 use super::decide::{Answer, in_short};
 use super::resolve::{Applied, Resolved};
 use super::ruling::RequestError;
@@ -29,7 +29,7 @@ pub struct Planned {
 }
 
 enum Settled {
-    Listed(Kind),
+    Listed(Listed),
     Wrong(RequestError),
 }
 
@@ -87,7 +87,6 @@ impl Planned {
                 None
             }
         };
-        drop(resolved);
         Planned { in_force, settled, is_free: request.said() == Some(0), rules }
     }
 
@@ -120,8 +119,8 @@ impl Planned {
         let mut enforced = self.rules.iter().zip(answers).filter(|(rule, _)| !rule.shadow);
         let answer = match &self.settled {
             Some(Settled::Listed(kind)) => Answer::Listed(*kind),
-            Some(Settled::Wrong(error)) => Answer::Wrong(error.clone()),
-            None if self.is_free => Answer::Wrong(RequestError::Cost(CostError::Zero)),
+            Some(Settled::Wrong(error)) => Answer::Wrong(Box::new(error.clone())),
+            None if self.is_free => Answer::Wrong(Box::new(RequestError::Cost(CostError::Zero))),
             None => in_short(&told, enforced.any(|(_, answer)| answer.was_blocked)),
         };
         let mut ruling = Ruling::open(Guard::from_inner(Arc::clone(&self.in_force)));

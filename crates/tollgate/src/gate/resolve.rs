@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::attributes::{Attribute, Room, Values};
-use super::compiled::{CompiledRule, Kind, Price, Terms};
-use super::index::Found;
+use super::compiled::{CompiledRule, Listed, Price, Terms};
+use super::index::Entry;
 use super::overrides::{Own, OwnTerms};
 use crate::key::{Fingerprint, Key, Part};
 use crate::policy::Request;
@@ -20,7 +20,7 @@ pub(super) const INLINE: usize = 4;
 pub(super) struct Resolved<'a> {
     in_force: &'a InForce,
     pub(super) values: Values<'a>,
-    pub(super) found: Found,
+    found: &'a [Entry],
     pub(super) own: Option<&'a Arc<Own>>,
     pub(super) tier: Option<&'a str>,
     said: Option<u64>,
@@ -60,8 +60,8 @@ impl<'a> Resolved<'a> {
         room: &'a mut Room<'r>,
     ) -> Resolved<'a> {
         let compiled = &in_force.compiled;
-        let values = compiled.attributes.values(request, room);
-        let found = compiled.index.find(&values);
+        let (values, found) = compiled.attributes.values(request, room);
+        compiled.index.find(&values, found);
         let own = in_force.overrides.find(request, &in_force.store.0);
         let of_client = own.and_then(|own| own.source.tier.as_deref());
         let of_request = || compiled.tier_from.and_then(|attribute| values.get(attribute));
@@ -70,9 +70,8 @@ impl<'a> Resolved<'a> {
     }
 
     /// The list that holds the request: those who pass come first.
-    pub(super) fn list(&self) -> Option<Kind> {
-        let first = self.in_force.compiled.kind(*self.found.first()?);
-        (!matches!(first, Kind::Rule(_))).then_some(first)
+    pub(super) fn list(&self) -> Option<Listed> {
+        self.in_force.compiled.list(*self.found.first()?)
     }
 
     /// The rules that apply.
@@ -87,9 +86,8 @@ impl<'a> Resolved<'a> {
     #[inline]
     pub(super) fn add_rules<'s>(&'s self, rules: &mut Rules<'s>) -> Result<(), NotANumber<'s>> {
         let compiled = &self.in_force.compiled;
-        for entry in &self.found {
-            let Kind::Rule(number) = compiled.kind(*entry) else { continue };
-            let rule = &compiled.rules[number];
+        for entry in self.found {
+            let Some((number, rule)) = compiled.rule_of(*entry) else { continue };
             let Ok(key) = RuleKey::of(rule, &self.values) else { continue };
             let price = match rule.cost.price(self.said, &self.values) {
                 Ok(price) => price,
@@ -97,7 +95,6 @@ impl<'a> Resolved<'a> {
                 Err(_) if rule.shadow => continue,
                 Err(wrong) => return Err(wrong),
             };
-            let number = u32::try_from(number).unwrap_or(u32::MAX);
             rules.push(self.applied(number, rule, key, price));
         }
         Ok(())

@@ -8,7 +8,7 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 
 use super::InForce;
-use super::compiled::Kind;
+use super::compiled::Listed;
 use super::decide::{Answer, Deciding, Mode};
 use super::hold::Scaled;
 use super::resolve::INLINE;
@@ -25,7 +25,7 @@ pub struct Ruling {
     in_force: Guard<Arc<InForce>>,
     pub(super) allowed: bool,
     pub(super) reason: Reason,
-    list: Option<Kind>,
+    list: Option<Listed>,
     pub(super) charges: Charges,
     wrong: Option<Box<RequestError>>,
     /// Whether it was made without the store that keeps the state.
@@ -105,12 +105,12 @@ impl Ruling {
             Answer::Listed(kind) => {
                 self.list = Some(kind);
                 match kind {
-                    Kind::Deny(_) => (false, Reason::DenyList),
-                    _ => (true, Reason::AllowList),
+                    Listed::Deny(_) => (false, Reason::DenyList),
+                    Listed::Allow(_) => (true, Reason::AllowList),
                 }
             }
             Answer::Wrong(error) => {
-                self.wrong = Some(Box::new(error));
+                self.wrong = Some(error);
                 (false, Reason::Error)
             }
         };
@@ -130,7 +130,7 @@ impl Ruling {
     }
 
     /// The list that decided.
-    pub(super) fn list(&self) -> Option<Kind> {
+    pub(super) fn list(&self) -> Option<Listed> {
         self.list
     }
 
@@ -171,8 +171,8 @@ impl Ruling {
     pub fn rule(&self) -> Option<&str> {
         let policy = &self.in_force.compiled.policy;
         match self.list {
-            Some(Kind::Allow(number)) => Some(&policy.allow[number].name),
-            Some(Kind::Deny(number)) => Some(&policy.deny[number].name),
+            Some(Listed::Allow(number)) => Some(&policy.allow[number].name),
+            Some(Listed::Deny(number)) => Some(&policy.deny[number].name),
             _ => self.deciding().map(|charge| self.name(&charge.ruled)),
         }
     }

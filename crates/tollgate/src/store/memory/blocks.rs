@@ -56,6 +56,13 @@ impl Blocks {
         }
     }
 
+    /// Whether any key may be blocked.
+    #[inline]
+    pub(crate) fn may_hold_any(&self) -> bool {
+        // Relaxed: who misses a block by a hair comes before it.
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether a key of a rule that blocks, or does not, may be blocked.
     #[inline]
     pub(crate) fn may_hold(&self, rule_blocks: bool) -> bool {
