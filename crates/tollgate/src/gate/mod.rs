@@ -131,6 +131,7 @@ impl Gate {
     }
 
     /// Takes what the request costs of every rule that applies, if all allow it.
+    #[inline]
     pub fn check(&self, request: &Request<'_>) -> Ruling {
         self.decide(request, Mode::Take)
     }
@@ -171,6 +172,9 @@ impl Gate {
         }
     }
 
+    /// Inlined, so that it is decided where the caller keeps it: a ruling is large, and one that is
+    /// returned is copied, which waits for all that was just written.
+    #[inline(always)]
     fn decide(&self, request: &Request<'_>, mode: Mode) -> Ruling {
         let mut ruling = Ruling::open(self.0.in_force.load());
         ruling.decide(request, mode, None);
