@@ -126,6 +126,7 @@ impl Applied<'_> {
         let counters = &self.rule.counters;
         let further = || self.own?.further.get(position - counters.len());
         match counters.get(position).or_else(further) {
+            Some(counter) if self.rule.key.is_empty() => counter.of_nobody(),
             Some(counter) => counter.of(&self.key),
             None => Fingerprint::default(),
         }

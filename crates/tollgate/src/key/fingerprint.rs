@@ -48,6 +48,8 @@ pub(crate) struct Fingerprints {
     single: Hash,
     /// For all others, hashed as they are written down.
     composite: Hash,
+    /// Of a key that has no part, and so is always the same.
+    nobody: Fingerprint,
 }
 
 /// A keyed hash.
@@ -62,7 +64,15 @@ const SHORT: usize = 128;
 
 impl Fingerprints {
     pub(crate) fn new(seed: &Seed, limiter: &str) -> Fingerprints {
-        Fingerprints { single: Hash::new(seed, limiter, 1), composite: Hash::new(seed, limiter, 2) }
+        let (single, composite) = (Hash::new(seed, limiter, 1), Hash::new(seed, limiter, 2));
+        let nobody = composite.of(&[]);
+        Fingerprints { single, composite, nobody }
+    }
+
+    /// What [`of`](Self::of) gives for a key that has no part.
+    #[inline]
+    pub(crate) fn of_nobody(&self) -> Fingerprint {
+        self.nobody
     }
 
     #[inline]
@@ -176,6 +186,13 @@ mod tests {
             let fingerprints = Fingerprints::new(&seed, "limiter");
             prop_assert_eq!(fingerprints.of(&ip), fingerprints.of_parts(&ip));
             prop_assert_eq!(fingerprints.of(&ip), fingerprints.of(&super::super::KeyName::new(&ip)));
+        }
+
+        #[test]
+        fn a_key_without_parts_is_known_in_advance(seed: [u8; 16]) {
+            let fingerprints = Fingerprints::new(&seed, "limiter");
+            let nobody: &[&str] = &[];
+            prop_assert_eq!(fingerprints.of(nobody), fingerprints.of_nobody());
         }
     }
 }
