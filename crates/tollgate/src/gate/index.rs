@@ -143,7 +143,13 @@ impl Drawer {
         for place in places(condition) {
             self.more |= !matches!(place, Place::Exact(_));
             match place {
-                Place::Exact(value) => texts.exact.entry(value.into()).or_default().push(entry),
+                Place::Exact(value) => {
+                    let under = texts.exact.entry(value.into()).or_default();
+                    // A value may be listed twice, and is not looked for repetitions when found.
+                    if under.last() != Some(&entry) {
+                        under.push(entry);
+                    }
+                }
                 Place::Network(network) => {
                     self.networks.entry(network).or_default().push(entry);
                     let lengths = &mut self.lengths[usize::from(network.addr().is_ipv6())];

@@ -197,6 +197,17 @@ fn an_address_mapped_into_ipv6_is_in_the_ipv4_network() {
 }
 
 #[test]
+fn a_value_that_is_listed_twice_charges_once() {
+    let twice = Condition::OneOf(vec!["/a".to_owned(), "/b".to_owned(), "/a".to_owned()]);
+    let (gate, _) =
+        gate(Policy::new().rule(Rule::new("both").matches("route", twice).limit(hourly(2))));
+    let request = Request::new().with("route", "/a");
+    assert!(gate.check(&request).is_allowed());
+    assert!(gate.check(&request).is_allowed());
+    assert!(!gate.check(&request).is_allowed());
+}
+
+#[test]
 fn the_last_value_of_an_attribute_counts() {
     let (gate, _) = gate(Policy::new().rule(per_route()));
     let request = Request::new().with("route", "/a").with("route", "/b");
