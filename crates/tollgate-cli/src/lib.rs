@@ -16,6 +16,7 @@ mod schema;
 mod serve;
 mod simulate;
 mod test;
+mod top;
 mod validate;
 mod words;
 
@@ -46,6 +47,7 @@ enum Command {
     Explain(explain::Explain),
     Diff(diff::Diff),
     Replay(replay::Replay),
+    Top(Box<top::Top>),
     Import(import::Import),
     Schema(schema::Schema),
 }
@@ -95,6 +97,7 @@ pub fn run() -> ExitCode {
         Command::Explain(explain) => explain.run(&mut out, paint),
         Command::Diff(diff) => diff.run(&mut out, paint),
         Command::Replay(replay) => replay.run(&mut out, paint),
+        Command::Top(top) => top.run(&mut out, paint).map(|()| Found::Good),
         Command::Import(import) => import.run(&mut out),
         Command::Schema(schema) => schema.run(&mut out),
     };

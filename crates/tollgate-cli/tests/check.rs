@@ -35,7 +35,8 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn help_lists_every_command() {
     let help = succeeds(&["--help"]);
-    for command in ["check", "simulate", "validate", "test", "explain", "diff", "replay", "schema"]
+    for command in
+        ["check", "simulate", "validate", "test", "explain", "diff", "replay", "top", "schema"]
     {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         assert!(succeeds(&[command, "--help"]).contains("\nExamples:\n"), "{command}");

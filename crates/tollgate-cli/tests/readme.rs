@@ -33,6 +33,7 @@ fn every_link_to_a_file_leads_somewhere() {
         ("docs/envoy.md", include_str!("../../../docs/envoy.md")),
         ("docs/server.md", include_str!("../../../docs/server.md")),
         ("docs/admin.md", include_str!("../../../docs/admin.md")),
+        ("docs/top.md", include_str!("../../../docs/top.md")),
         ("docs/proxies.md", include_str!("../../../docs/proxies.md")),
         ("deploy/README.md", include_str!("../../../deploy/README.md")),
         ("docs/hot-reload.md", include_str!("../../../docs/hot-reload.md")),

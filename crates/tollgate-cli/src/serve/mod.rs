@@ -25,7 +25,7 @@ use banner::Banner;
 use config::{Config, Configured, Given, Reread, Store};
 use envoy_folder::EnvoyFolder;
 use notify::Notify;
-use signals::Signals;
+pub(crate) use signals::Signals;
 
 pub(crate) use config::{read_both, schema};
 

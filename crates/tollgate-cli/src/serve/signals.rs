@@ -1,16 +1,16 @@
-//! The signals that stop a server.
+//! The signals that stop what runs until it is told to stop.
 
 use std::io;
 
 /// SIGINT and SIGTERM; on other systems Ctrl-C.
 #[cfg(unix)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(not(unix))]
-pub(super) struct Signals;
+pub(crate) struct Signals;
 
 /// What shells and service managers expect of a process that was not let end.
 const CUT_SHORT: i32 = 130;
@@ -18,7 +18,7 @@ const CUT_SHORT: i32 = 130;
 #[cfg(unix)]
 impl Signals {
     /// From now on signals do not end the process by themselves.
-    pub(super) fn new() -> io::Result<Signals> {
+    pub(crate) fn new() -> io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -26,7 +26,7 @@ impl Signals {
         })
     }
 
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -36,11 +36,11 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    pub(super) fn new() -> io::Result<Signals> {
+    pub(crate) fn new() -> io::Result<Signals> {
         Ok(Signals)
     }
 
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
         }

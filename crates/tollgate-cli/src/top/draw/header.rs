@@ -1,0 +1,151 @@
+//! The lines at the top: which server, whether all is well, and what if it is not.
+
+use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::style;
+use crate::top::state::{Link, State};
+use crate::top::table::{Tone, cut};
+use crate::top::text::{count, counted, harmless, lasted, wait};
+use crate::top::told::Sample;
+
+/// How many lines it takes.
+pub(super) fn height(state: &State, area: Rect) -> u16 {
+    let lost = matches!(state.link, Link::Lost { .. });
+    match (area.height < 12, lost) {
+        (true, _) => 1,
+        (false, false) => 2,
+        (false, true) => 3,
+    }
+}
+
+pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let mut lines = area.rows();
+    let Some(first) = lines.next() else { return };
+    let lost = lost_line(state);
+    // Where there is one line, what is wrong is more important than all else.
+    if let (Some(lost), 1) = (&lost, area.height) {
+        return banner(lost, frame, first);
+    }
+    name_line(state, frame, first);
+    if let (Some(line), Some(last)) = (lines.next(), state.view().history.last()) {
+        let line_of = state_line(state, last, line.width);
+        frame.render_widget(line_of, line);
+    }
+    if let (Some(line), Some(lost)) = (lines.next(), &lost) {
+        banner(lost, frame, line);
+    }
+}
+
+fn banner(text: &str, frame: &mut Frame<'_>, area: Rect) {
+    let text = cut(text, usize::from(area.width));
+    frame.render_widget(Span::raw(text), area);
+    let loud = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD | Modifier::REVERSED);
+    frame.buffer_mut().set_style(area, loud);
+}
+
+fn name_line(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let last = state.view().history.last();
+    let version = last.map(|last| harmless(&last.version)).unwrap_or_default();
+    let (word, tone) = match last.map(|last| last.health.as_str()) {
+        None => ("connecting …".to_owned(), Tone::Quiet),
+        Some("ready") => ("ready".to_owned(), Tone::Good),
+        Some(other) => (harmless(&other.to_uppercase()), Tone::Bad),
+    };
+    let up = last.map(|last| format!(", up {}", lasted(last.uptime_ms))).unwrap_or_default();
+    let (now, loud) = match (&state.link, state.paused_since()) {
+        (Link::Lost { .. }, _) => ("LOST".to_owned(), style(Tone::Bad).bold()),
+        (_, Some(since)) => {
+            (format!("PAUSED at {}", clock(state, since)), style(Tone::Warning).bold())
+        }
+        (Link::Live, None) => (format!("live {}", clock(state, state.now_ms)), Style::new()),
+    };
+    let right = u16::try_from(now.width()).unwrap_or(area.width).min(area.width);
+    let line = Line::from(vec![
+        Span::styled(format!("tollgate {version}  "), Style::new().bold()),
+        Span::raw(format!("{}  ", harmless(&state.settings.server))),
+        Span::styled(word, style(tone)),
+        Span::raw(up),
+    ]);
+    let mut left = area;
+    left.width = area.width.saturating_sub(right + 1);
+    frame.render_widget(line, left);
+    let at = Rect { x: area.x + area.width - right, width: right, ..area };
+    frame.render_widget(Span::styled(now, loud), at);
+}
+
+/// The policy, the store, who is connected and who looks.
+fn state_line(state: &State, last: &Sample, width: u16) -> Line<'static> {
+    let mut parts = vec![policy(last), store(last)];
+    let may = if state.who.may_write() { "may write" } else { "may only read" };
+    parts.push((format!("{} {may}", harmless(&state.who.name)), Tone::Quiet));
+    let open = last.connections.iter().filter(|(_, open)| **open > 0);
+    let open: Vec<String> =
+        open.map(|(name, open)| format!("{} {}", harmless(name), count(*open))).collect();
+    let open = if open.is_empty() { "none".to_owned() } else { open.join(" ") };
+    parts.push((format!("connections {open}"), Tone::Plain));
+    let mut left = usize::from(width);
+    let mut spans = Vec::new();
+    for (at, (text, tone)) in parts.into_iter().enumerate() {
+        let text = cut(&if at > 0 { format!("  {text}") } else { text }, left);
+        left -= text.width().min(left);
+        spans.push(Span::styled(text, style(tone)));
+    }
+    Line::from(spans)
+}
+
+fn policy(last: &Sample) -> (String, Tone) {
+    let rules = counted(last.policy.rules, "rule");
+    let text = format!("policy v{}, {rules}", last.policy.version);
+    match last.policy.last_refused {
+        true => (format!("{text}, LAST CHANGE REFUSED"), Tone::Bad),
+        false => (text, Tone::Plain),
+    }
+}
+
+fn store(last: &Sample) -> (String, Tone) {
+    let store = &last.store;
+    if let Some(outage) = &store.outage {
+        let (address, why) = (harmless(&outage.address), harmless(&outage.why));
+        let text = format!("store redis {address} AWAY {}: {why}", lasted(outage.lasted_ms));
+        return (text, Tone::Bad);
+    }
+    let keys =
+        store.live_keys.map(|keys| format!(", {}", counted(keys, "key"))).unwrap_or_default();
+    let early = store.evictions.saturating_add(store.turned_away);
+    match (store.kind.as_str(), early, store.outages) {
+        ("memory", 0, _) => (format!("store memory{keys}"), Tone::Plain),
+        ("memory", early, _) => {
+            (format!("store memory{keys}, FULL: {} lost", count(early)), Tone::Bad)
+        }
+        (kind, _, 0) => (format!("store {} answers{keys}", harmless(kind)), Tone::Plain),
+        (kind, _, times) => {
+            let text = format!("store {} answers, was away {times}x{keys}", harmless(kind));
+            (text, Tone::Warning)
+        }
+    }
+}
+
+fn lost_line(state: &State) -> Option<String> {
+    let Link::Lost { since_ms, why, retry_at_ms } = &state.link else { return None };
+    let lost = if why.turns_away() { "TURNED AWAY" } else { "LOST" };
+    let again = wait(retry_at_ms.saturating_sub(state.now_ms));
+    Some(format!(
+        " {lost} since {} ({}), next try {}: {}",
+        clock(state, *since_ms),
+        lasted(state.now_ms.saturating_sub(*since_ms)),
+        if again == "now" { again } else { format!("in {again}") },
+        harmless(&why.detail),
+    ))
+}
+
+/// A moment of this machine's, as its clock shows it.
+pub(super) fn clock(state: &State, millis: u64) -> String {
+    let moment = i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let moment = moment.map(|moment| moment.to_zoned(state.settings.zone.clone()));
+    moment.map_or("-".to_owned(), |moment| moment.strftime("%H:%M:%S").to_string())
+}

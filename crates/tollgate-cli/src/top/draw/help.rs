@@ -1,0 +1,43 @@
+//! The keys.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+use super::dialog::centred;
+
+const KEYS: [(&str, &str); 13] = [
+    ("up down j k", "select; PgUp PgDn g G farther"),
+    ("Tab", "next table: refused, hottest, rules"),
+    ("Enter", "how the key stands on every rule; on a rule: its rates"),
+    ("/", "search: part of a key, or user=42 route=/search"),
+    ("r", "reset: as good as new, and no longer blocked"),
+    ("b", "block for a time; lift the block of a blocked key"),
+    ("u", "lift the block"),
+    ("o", "override: a limit or a tier of its own, for a time"),
+    ("x", "remove the override"),
+    ("p", "pause: the numbers stay, keys can be changed"),
+    ("Esc", "back"),
+    ("?", "this"),
+    ("q Ctrl-C", "leave"),
+];
+
+const NOTE: &str = "r b u o x need a token that may write, and ask before";
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
+    let mut lines: Vec<Line<'_>> = KEYS
+        .iter()
+        .map(|(key, what)| {
+            let key = Span::styled(format!(" {key:<12}"), Style::new().bold());
+            Line::from(vec![key, Span::raw(*what)])
+        })
+        .collect();
+    lines.push(Line::default());
+    lines.push(Line::from(format!(" {NOTE}")));
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let window = centred(area, 72, height);
+    frame.render_widget(Clear, window);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), window);
+}

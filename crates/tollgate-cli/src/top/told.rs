@@ -1,0 +1,253 @@
+//! What a server tells operators, as far as it is shown; what else there is in an answer is left.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::Key;
+
+/// An event of `GET /admin/v1/events`: counts since the start.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Sample {
+    /// Another after a restart.
+    pub(super) boot: String,
+    pub(super) uptime_ms: u64,
+    pub(super) now_ms: u64,
+    pub(super) version: String,
+    pub(super) health: String,
+    pub(super) totals: Counts,
+    pub(super) rules: Vec<RuleCounts>,
+    pub(super) rules_left_out: u64,
+    /// Counts by steps for each transport and the store, and `steps_us`, the steps.
+    pub(super) latency: BTreeMap<String, Option<Vec<u64>>>,
+    pub(super) connections: BTreeMap<String, u64>,
+    pub(super) store: Store,
+    pub(super) policy: Policy,
+    pub(super) refused: Refused,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Counts {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    pub(super) blocked: u64,
+    pub(super) error: u64,
+    pub(super) degraded: u64,
+    pub(super) shadow_denied: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct RuleCounts {
+    pub(super) rule: String,
+    #[serde(flatten)]
+    pub(super) counts: Counts,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Store {
+    pub(super) kind: String,
+    pub(super) outage: Option<Outage>,
+    pub(super) outages: u64,
+    pub(super) failed_calls: u64,
+    pub(super) live_keys: Option<u64>,
+    pub(super) evictions: u64,
+    pub(super) turned_away: u64,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Outage {
+    pub(super) address: String,
+    pub(super) lasted_ms: u64,
+    pub(super) why: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Policy {
+    pub(super) version: u64,
+    pub(super) rules: u64,
+    pub(super) last_refused: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Refused {
+    pub(super) keys: Vec<RefusedKey>,
+}
+
+/// A key that was denied in the last minutes, and why the last time.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct RefusedKey {
+    pub(super) rule: String,
+    pub(super) key: Key,
+    /// Whether that is all of the key.
+    pub(super) whole: bool,
+    pub(super) denied: u64,
+    /// How many of those may be another key's.
+    pub(super) over: u64,
+    pub(super) reason: Option<String>,
+    pub(super) limit: Option<u64>,
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) last_ms: Option<u64>,
+}
+
+/// `GET /admin/v1/top`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Hottest {
+    pub(super) window_ms: u64,
+    pub(super) keys: Vec<HotKey>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct HotKey {
+    pub(super) rule: String,
+    pub(super) key: Key,
+    pub(super) whole: bool,
+    pub(super) seen: u64,
+    pub(super) denied: u64,
+    pub(super) over: u64,
+}
+
+/// `GET /admin/v1/info`, as far as it is about who asks.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(super) struct Who {
+    pub(super) name: String,
+    pub(super) role: String,
+}
+
+impl Who {
+    pub(super) fn may_write(&self) -> bool {
+        self.role == "write"
+    }
+}
+
+/// How a client stands: `POST /admin/v1/keys/status` with attributes.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Standing {
+    pub(super) allowed: bool,
+    pub(super) reason: String,
+    pub(super) rule: Option<String>,
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) tier: Option<String>,
+    pub(super) rules: Vec<RuleStanding>,
+    pub(super) not_applied: Vec<NotApplied>,
+}
+
+/// How a client stands on one rule.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct RuleStanding {
+    pub(super) rule: String,
+    pub(super) key: Key,
+    pub(super) shadow: bool,
+    pub(super) numbers: Vec<String>,
+    pub(super) numbers_from: String,
+    pub(super) allowed: bool,
+    pub(super) limit: Option<u64>,
+    pub(super) remaining: Option<u64>,
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) reset_after_ms: Option<u64>,
+    pub(super) blocked_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NotApplied {
+    pub(super) rule: String,
+    pub(super) because: String,
+}
+
+/// The same question about one key of one rule.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct KeyStanding {
+    pub(super) rule: String,
+    pub(super) key: Key,
+    pub(super) blocked_ms: Option<u64>,
+    pub(super) limits: Vec<LimitStanding>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct LimitStanding {
+    pub(super) numbers: String,
+    pub(super) limit: u64,
+    pub(super) remaining: u64,
+    pub(super) retry_after_ms: u64,
+    pub(super) reset_after_ms: u64,
+}
+
+impl From<KeyStanding> for RuleStanding {
+    /// The figures are those of the limit that lets the key wait longest, or has the least left.
+    fn from(of: KeyStanding) -> RuleStanding {
+        let tightest = of
+            .limits
+            .iter()
+            .max_by_key(|limit| (limit.retry_after_ms, std::cmp::Reverse(limit.remaining)));
+        let figure = |figure: fn(&LimitStanding) -> u64| tightest.map(figure);
+        RuleStanding {
+            numbers: of.limits.iter().map(|limit| limit.numbers.clone()).collect(),
+            numbers_from: "rule".to_owned(),
+            shadow: false,
+            allowed: of.blocked_ms.is_none() && figure(|of| of.retry_after_ms) < Some(1),
+            limit: figure(|of| of.limit),
+            remaining: figure(|of| of.remaining),
+            retry_after_ms: figure(|of| of.retry_after_ms).max(of.blocked_ms),
+            reset_after_ms: figure(|of| of.reset_after_ms),
+            blocked_ms: of.blocked_ms,
+            rule: of.rule,
+            key: of.key,
+        }
+    }
+}
+
+/// `GET /admin/v1/denials` and `GET /admin/v1/keys`, searched for a text.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Denials {
+    pub(super) denials: Vec<FoundKey>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Keys {
+    pub(super) keys: Vec<FoundKey>,
+    pub(super) next: Option<String>,
+}
+
+/// A key that was searched for. What was denied lately has no figures.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct FoundKey {
+    pub(super) rule: Option<String>,
+    pub(super) key: Key,
+    pub(super) whole: bool,
+    pub(super) limit: Option<u64>,
+    pub(super) remaining: Option<u64>,
+    pub(super) retry_after_ms: Option<u64>,
+}
+
+/// `GET /admin/v1/overrides`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Overrides {
+    pub(super) overrides: Vec<Override>,
+    pub(super) next: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Override {
+    pub(super) client: Key,
+    pub(super) tier: Option<String>,
+    pub(super) limits: serde_json::Map<String, serde_json::Value>,
+    pub(super) ended: bool,
+}
+
+/// What came of a change.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Changed {
+    pub(super) result: Outcome,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Outcome {
+    pub(super) keys: Option<u64>,
+    pub(super) removed: Option<bool>,
+}
+
+/// What a question that is refused is answered with.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ProblemDocument {
+    pub(super) title: Option<String>,
+    pub(super) detail: Option<String>,
+}
