@@ -79,7 +79,7 @@ class Top(unittest.TestCase):
         with self.top(size=(30, 110)) as top:
             top.sees("hottest keys")
             top.press("/tenant=acme\r")
-            top.sees("would be allowed now", "1 of 2 left", "search: it asks for")
+            top.sees("alone: allowed now", "1 of 2 left", "search: it asks for")
             top.press("b")
             top.sees("block this key?", "15m")
             top.press("\r")
@@ -88,7 +88,7 @@ class Top(unittest.TestCase):
             top.press("b")
             top.sees("lift the block?")
             top.press("y")
-            top.sees("was lifted", "would be allowed now")
+            top.sees("was lifted", "alone: allowed now")
             self.assertTrue(self.check(tenant="acme")["allowed"])
             top.press("o\x15" + "50/h\r")
             top.sees("has numbers of its own for 1h00m", "50/h, by an override", "of 50 left")
@@ -106,7 +106,7 @@ class Top(unittest.TestCase):
             top.sees("keys that hold 0.113: 1", "ip=203.0.113.9", "refused for")
             top.press("\r")
             # The rule asks for a route, too, which is no part of its key.
-            top.sees("─▸ ip=203.0.113.9", "search", "0 of 1 left", "REFUSES for")
+            top.sees("─▸ ip=203.0.113.9", "refused now: over limit on search", "0 of 1 left", "REFUSES for")
 
     def test_a_token_that_may_only_read_is_told_so(self):
         self.refuse(tenant="acme")
@@ -131,7 +131,7 @@ class Top(unittest.TestCase):
         with self.top(size=(24, 120)) as top:
             top.sees('tenant="\\u{1b}]0;pwned\\u{7}\\u{1b}[2J\\u{202e}evil"', "most refused")
             top.press("\r")
-            top.sees("would be refused now")
+            top.sees("refused now: over limit")
             top.press("\x1b")
             top.sees("most refused")
             top.press("ry")

@@ -145,6 +145,16 @@ fn json_comes_by_the_interval_until_it_is_told_to_end() {
 }
 
 #[test]
+fn json_ends_when_nobody_reads_it() {
+    let served = Served::start(&["--insecure-admin"]);
+    let binary = env!("CARGO_BIN_EXE_tollgate");
+    let line = format!("{binary} top --server {} --json | head -n 1", served.server());
+    let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&told["health"], output.stderr.len()), (&json!("ready"), 0));
+}
+
+#[test]
 fn who_is_not_let_in_is_told_how() {
     let served = Served::start(&["--admin-tokens", "tokens"]);
     let server = served.server();

@@ -19,7 +19,7 @@ mod told;
 mod watch;
 mod work;
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write, stdout};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -129,8 +129,17 @@ impl Top {
         }
         if self.json || self.once || !is_drawn_on() {
             let form = if self.json { once::Form::Json } else { once::Form::Tables(paint) };
-            let printing = once::Printing { form, repeats: self.json && !self.once };
-            return once::print(client, state, &clock, (printing, out)).await;
+            if self.once || !self.json {
+                let printing = once::Printing { form, repeats: false };
+                return once::print(client, state, &clock, (printing, out)).await;
+            }
+            let printing = once::Printing { form, repeats: true };
+            // Not through `out`, which goes on where nobody reads any more.
+            let printed = once::print(client, state, &clock, (printing, &mut stdout())).await;
+            return match printed {
+                Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+                printed => printed,
+            };
         }
         live::run(client, state, &clock, Looks::of_terminal(paint)).await
     }
@@ -186,7 +195,7 @@ impl Top {
 
 /// Whether somebody looks at what is drawn.
 fn is_drawn_on() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 fn read_interval(text: &str) -> Result<Duration, String> {

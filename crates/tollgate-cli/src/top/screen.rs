@@ -2,7 +2,8 @@
 
 use std::io;
 
-use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste, Event};
+use ratatui::crossterm::execute;
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc::Sender;
 
@@ -14,7 +15,11 @@ pub(super) struct Screen(DefaultTerminal);
 
 impl Screen {
     pub(super) fn enter() -> io::Result<Screen> {
-        ratatui::try_init().map(Screen)
+        let screen = Screen(ratatui::try_init()?);
+        // So that a text that is pasted is not taken for keys that are pressed: an `r` and a `y`
+        // in it would reset somebody.
+        execute!(io::stdout(), EnableBracketedPaste)?;
+        Ok(screen)
     }
 
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
@@ -25,6 +30,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // Nobody is there to be told if there is no terminal any more.
+        let _ = execute!(io::stdout(), DisableBracketedPaste);
         let _ = ratatui::try_restore();
     }
 }
@@ -36,6 +42,7 @@ pub(super) fn listen(tell: Sender<Message>) -> io::Result<()> {
         loop {
             let message = match event::read() {
                 Ok(Event::Key(key)) => Message::Pressed(key),
+                Ok(Event::Paste(text)) => Message::Pasted(text),
                 // The next picture has the new size.
                 Ok(_) => Message::Tick,
                 Err(_) => Message::Ended,
@@ -78,6 +85,7 @@ mod tests {
         assert!(at("\u{1b}[?1049h") < at("picture"), "{said}");
         assert!(at("\u{1b}[?1049l") < at("on purpose"), "{said}");
         assert!(said.contains("\u{1b}[?25h"), "the cursor is there again: {said}");
+        assert!(said.contains("\u{1b}[?2004l"), "what is pasted is typed again: {said}");
         let settings = &said[said.rfind("speed").unwrap()..];
         assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
     }

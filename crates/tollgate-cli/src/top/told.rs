@@ -181,7 +181,7 @@ impl From<KeyStanding> for RuleStanding {
         let figure = |figure: fn(&LimitStanding) -> u64| tightest.map(figure);
         RuleStanding {
             numbers: of.limits.iter().map(|limit| limit.numbers.clone()).collect(),
-            numbers_from: "rule".to_owned(),
+            numbers_from: "key".to_owned(),
             shadow: false,
             allowed: of.blocked_ms.is_none() && figure(|of| of.retry_after_ms) < Some(1),
             limit: figure(|of| of.limit),

@@ -21,35 +21,37 @@ pub(super) async fn hottest(client: &Client) -> Result<Hottest, Problem> {
     client.get("top?by=traffic&limit=50").await
 }
 
+/// How a client stands on every rule that applies to its attributes, and on the rule that it was
+/// found by: that may ask for more than the attributes of its key.
 pub(super) async fn standing(client: &Client, asked: &Asked) -> Result<Standing, Problem> {
-    match asked {
-        Asked::Row(target) => {
-            let of = of_key(client, target).await?;
-            let reason = if of.blocked_ms.is_some() { "block" } else { "limits" };
-            Ok(Standing {
-                allowed: of.allowed,
-                reason: reason.to_owned(),
-                rule: Some(of.rule.clone()),
-                retry_after_ms: of.retry_after_ms,
-                tier: None,
-                rules: vec![of],
-                not_applied: Vec::new(),
-            })
-        }
-        Asked::Client(key, rule) => {
-            let body = json!({"attributes": key});
-            let mut standing: Standing = client.send(Method::POST, "keys/status", &body).await?;
-            // The attributes of a key may not be all that its rule asks for.
-            if let Some(rule) = rule
-                && standing.rules.iter().all(|of| of.rule != *rule)
-            {
-                let target = Target { rule: rule.clone(), key: key.clone() };
-                standing.rules.insert(0, of_key(client, &target).await?);
-                standing.not_applied.retain(|of| of.rule != *rule);
-            }
-            Ok(standing)
-        }
+    let (key, rule) = match asked {
+        Asked::Row(Target { rule, key }) => (key, Some(rule)),
+        Asked::Client(key, rule) => (key, rule.as_ref()),
+    };
+    let body = json!({"attributes": key});
+    let mut standing: Standing = client.send(Method::POST, "keys/status", &body).await?;
+    if let Some(rule) = rule
+        && standing.rules.iter().all(|of| of.rule != *rule)
+    {
+        let target = Target { rule: rule.clone(), key: key.clone() };
+        put_first(&mut standing, of_key(client, &target).await?);
     }
+    if let Asked::Row(Target { rule, .. }) = asked {
+        standing.rules.retain(|of| of.rule == *rule);
+    }
+    Ok(standing)
+}
+
+/// What it says counts, too, for whoever it applies to.
+fn put_first(standing: &mut Standing, of: RuleStanding) {
+    if standing.allowed && !of.allowed {
+        standing.allowed = false;
+        standing.reason = if of.blocked_ms.is_some() { "block" } else { "limits" }.to_owned();
+        standing.rule = Some(of.rule.clone());
+        standing.retry_after_ms = of.retry_after_ms;
+    }
+    standing.not_applied.retain(|other| other.rule != of.rule);
+    standing.rules.insert(0, of);
 }
 
 async fn of_key(client: &Client, target: &Target) -> Result<RuleStanding, Problem> {
@@ -182,6 +184,26 @@ async fn known_override(client: &Client, key: &Key) -> Result<Known, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::fixtures::standing;
+
+    #[test]
+    fn a_rule_that_asks_for_more_than_its_key_refuses_all_the_same() {
+        let told = r#"{"rule": "per-user", "key": {"user": "42"}, "blocked_ms": null, "limits": [
+            {"numbers": "9/s", "limit": 9, "remaining": 9, "retry_after_ms": 0, "reset_after_ms": 0},
+            {"numbers": "5/h", "limit": 5, "remaining": 0, "retry_after_ms": 70, "reset_after_ms": 900},
+            {"numbers": "7/h", "limit": 7, "remaining": 2, "retry_after_ms": 0, "reset_after_ms": 800}
+        ]}"#;
+        let told: KeyStanding = serde_json::from_str(told).unwrap();
+        let mut all = standing();
+        all.allowed = true;
+        put_first(&mut all, told.into());
+        assert_eq!((all.allowed, all.reason.as_str()), (false, "limits"));
+        assert_eq!((all.rule.as_deref(), all.retry_after_ms), (Some("per-user"), Some(70)));
+        assert!(all.not_applied.is_empty(), "it is not told twice");
+        let first = &all.rules[0];
+        assert_eq!((first.limit, first.remaining), (Some(5), Some(0)), "of the tightest limit");
+        assert_eq!(first.numbers, ["9/s", "5/h", "7/h"]);
+    }
 
     #[test]
     fn an_override_keeps_what_the_one_before_it_gave() {

@@ -62,15 +62,15 @@ fn verdict(standing: &Standing, passed: u64) -> Line<'static> {
     let on = on.unwrap_or_default();
     let (text, tone) = match (standing.allowed, standing.retry_after_ms) {
         (true, _) if standing.reason == "no_rule" => {
-            ("no rule applies: everything passes".to_owned(), Tone::Good)
+            ("with these attributes alone no rule applies".to_owned(), Tone::Good)
         }
-        (true, _) => ("would be allowed now".to_owned(), Tone::Good),
+        (true, _) => ("with these attributes alone: allowed now".to_owned(), Tone::Good),
         (false, retry) => {
             let again = match retry {
                 Some(millis) => format!("retry in {}", wait(millis.saturating_sub(passed))),
                 None => "no retry helps".to_owned(),
             };
-            (format!("would be refused now: {}{on}, {again}", reason(&standing.reason)), Tone::Bad)
+            (format!("refused now: {}{on}, {again}", reason(&standing.reason)), Tone::Bad)
         }
     };
     let tier = standing.tier.as_deref().map(|tier| format!("   tier {}", harmless(tier)));
@@ -95,6 +95,8 @@ fn numbers_line(of: &RuleStanding, name: usize) -> Line<'static> {
     let from = match of.numbers_from.as_str() {
         "tier" => "of its tier",
         "override" => "by an override",
+        // Asked for by its key, of which nobody can know what else a request brings.
+        "key" => "of the rule, unless by a tier or an override",
         _ => "of the rule",
     };
     let numbers: Vec<String> = of.numbers.iter().map(|text| harmless(text)).collect();

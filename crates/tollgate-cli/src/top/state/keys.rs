@@ -50,6 +50,16 @@ impl State {
         Vec::new()
     }
 
+    /// A text is taken only where a text is typed, and presses nothing.
+    pub(super) fn pasted(&mut self, text: &str) {
+        match &mut self.dialog {
+            Some(dialog) if !dialog.fields.is_empty() && !dialog.busy => {
+                text.trim().chars().for_each(|c| dialog.typed(c));
+            }
+            _ => self.complain("pasted where nothing is typed: press / to search"),
+        }
+    }
+
     fn pressed_in_dialog(&mut self, code: KeyCode, with_control: bool) -> Vec<Command> {
         let Some(dialog) = &mut self.dialog else { return Vec::new() };
         let asks = dialog.fields.is_empty();

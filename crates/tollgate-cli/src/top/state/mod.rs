@@ -32,6 +32,7 @@ const NOTICE_MS: (u64, u64) = (10_000, 20_000);
 #[derive(Debug)]
 pub(super) enum Message {
     Pressed(KeyEvent),
+    Pasted(String),
     /// Time has passed.
     Tick,
     Sample(Arc<Sample>),
@@ -187,6 +188,10 @@ impl State {
         self.now_ms = now_ms;
         match message {
             Message::Pressed(key) => self.pressed(key),
+            Message::Pasted(text) => {
+                self.pasted(&text);
+                Vec::new()
+            }
             Message::Tick => Vec::new(),
             Message::Sample(sample) => self.sampled(sample),
             Message::Connected(who) => {

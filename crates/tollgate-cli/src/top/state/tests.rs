@@ -292,6 +292,19 @@ fn a_lost_connection_keeps_since_when_and_is_forgotten_when_it_is_back() {
 }
 
 #[test]
+fn a_text_that_is_pasted_presses_nothing() {
+    let mut state = watching("write");
+    let paste = |state: &mut State, text: &str| state.update(Message::Pasted(text.to_owned()), NOW);
+    assert_eq!((paste(&mut state, "ry\nq"), state.dialog.is_none()), (vec![], true));
+    press(&mut state, "r");
+    assert_eq!(paste(&mut state, "y\n"), []);
+    assert!(!state.dialog.as_ref().unwrap().busy);
+    press(&mut state, "n/");
+    assert_eq!(paste(&mut state, " acme\r\n"), []);
+    assert_eq!(press(&mut state, "\n"), [Command::Find("acme".to_owned())]);
+}
+
+#[test]
 fn a_rule_can_be_charted_alone() {
     let mut state = watching("read");
     press(&mut state, "\t\tj\n");
