@@ -223,4 +223,25 @@ fn a_server_with_tls_is_trusted_by_its_authority_only() {
     let strange = top(&[]);
     assert_eq!(strange.code, Some(1), "{}", strange.out);
     assert!(strange.err.contains("TLS failed"), "{}", strange.err);
+    let half = top(&["--ca", "cert.pem", "--cert", "cert.pem"]);
+    assert!(half.code == Some(2) && half.err.contains("--key"), "{}", half.err);
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_is_shown_one() {
+    let folder = Folder::new();
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    folder.write("cert.pem", made.cert.pem());
+    folder.write("key.pem", made.signing_key.serialize_pem());
+    let ours = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "cert.pem"];
+    let served = Served::with(folder, &[&ours[..], &["--insecure-admin"]].concat());
+    let server = format!("https://{}", served.address);
+    let top = |more: &[&str]| {
+        let all = [&["top", "--once", "--server", &server, "--ca", "cert.pem"], more].concat();
+        served.folder.tollgate(&all)
+    };
+    let shown = top(&["--cert", "cert.pem", "--key", "key.pem"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    let strange = top(&[]);
+    assert_eq!((strange.code, strange.out.as_str()), (Some(1), ""), "{}", strange.err);
 }

@@ -31,8 +31,9 @@ pub(super) async fn run(
     let mut tasks = JoinSet::new();
     let mut signals = Signals::new()?;
     tasks.spawn(watch::watch(client.clone(), tell.clone()));
-    let mut screen = Screen::enter()?;
-    listen(tell.clone())?;
+    let useless = |error| Failure::Start(format!("cannot use this terminal: {error}"));
+    let mut screen = Screen::enter().map_err(useless)?;
+    listen(tell.clone()).map_err(useless)?;
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
