@@ -8,7 +8,7 @@ import signal
 import unittest
 
 from page_server import PageServer
-from support import ROOT, ask, tollgate_binary, wait_until
+from support import ROOT, Folder, Running, ask, free_port, program, tollgate_binary
 
 try:
     from terminal import Terminal
@@ -42,7 +42,7 @@ class Top(unittest.TestCase):
 
     def top(self, token=WRITE, size=(24, 80), **env):
         command = [tollgate_binary(), "top", "--server", self.server.url]
-        return Terminal(command, size, {"TOLLGATE_TOKEN": token, **env})
+        return Terminal(command, size, {"NO_COLOR": "", "TOLLGATE_TOKEN": token, **env})
 
     def check(self, **attributes):
         answer = ask(self.server.port, "/v1/check", "POST", body=json.dumps({"attributes": attributes}))
@@ -125,6 +125,23 @@ class Top(unittest.TestCase):
             top.sees_no("LOST")
             self.refuse(tenant="acme")
             top.sees("live ", "tenant=acme")
+
+    @unittest.skipUnless(program("redis-server"), "needs redis-server")
+    def test_a_store_that_is_away_is_shown_and_a_change_that_needs_it_is_not_done(self):
+        port = free_port()
+        redis = [program("redis-server"), "--port", port, "--save", ""]
+        with Folder() as folder, Running(redis, [port], folder.path) as store:
+            server = PageServer(POLICY, "--insecure-admin", "--store", f"redis://127.0.0.1:{port}")
+            self.addCleanup(server.remove)
+            self.server = server
+            self.refuse(tenant="acme")
+            with self.top(token="", size=(24, 120)) as top:
+                top.sees("store redis answers", "tenant=acme")
+                store.kill()
+                self.check(tenant="acme")
+                top.sees("DEGRADED", f"store redis 127.0.0.1:{port} AWAY")
+                top.press("ry")
+                top.sees("not done: redis has been away")
 
     def test_a_hostile_name_does_nothing_to_the_terminal(self):
         self.refuse(tenant=HOSTILE)

@@ -243,6 +243,17 @@ mod tests {
     }
 
     #[test]
+    fn every_character_there_is_is_shown_harmless_and_read_back() {
+        let all: Vec<char> = ('\0'..=char::MAX).collect();
+        for some in all.chunks(256) {
+            let of = of(&[("k", &some.iter().collect::<String>())]);
+            let shown = key(&of);
+            assert!(shown.chars().all(is_plain), "{shown:?}");
+            assert_eq!(attributes(&shown), Some(of));
+        }
+    }
+
+    #[test]
     fn attributes_are_read_as_they_are_typed() {
         let two = of(&[("route", "/a b"), ("user", "42")]);
         assert_eq!(attributes("  user=42   route=\"/a b\" "), Some(two));

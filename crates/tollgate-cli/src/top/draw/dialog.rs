@@ -63,7 +63,8 @@ pub(super) fn draw(state: &State, dialog: &Dialog, frame: &mut Frame<'_>, area: 
     frame.render_widget(text, inside);
 }
 
-fn wrapped_height(text: &Paragraph<'_>, width: u16) -> u16 {
+/// How many lines a text takes that is so wide.
+pub(super) fn wrapped_height(text: &Paragraph<'_>, width: u16) -> u16 {
     // A paragraph does not tell how high it is: it is tried.
     let tried = Rect::new(0, 0, width.max(1), 40);
     let mut picture = ratatui::buffer::Buffer::empty(tried);

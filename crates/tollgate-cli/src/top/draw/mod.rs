@@ -14,8 +14,9 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph, Wrap};
 
-use super::state::{Kind, Page, Pane, State};
+use super::state::{Kind, Notice, Page, Pane, State};
 use super::table::{Tone, cut};
 use super::tables;
 use super::text::harmless;
@@ -42,7 +43,10 @@ pub(super) fn draw(state: &State, looks: Looks, frame: &mut Frame<'_>) {
             Some(Page::Key(page)) => key::draw(state, page, frame, body),
             Some(Page::Found(page)) => found(page, frame, body),
         }
-        footer(state, frame, foot);
+        match state.notice() {
+            Some(notice) if state.dialog.is_none() => self::notice(notice, frame, area),
+            _ => footer(state, frame, foot),
+        }
         if state.helps {
             help::draw(frame, area);
         }
@@ -137,15 +141,20 @@ fn found(page: &super::state::FoundPage, frame: &mut Frame<'_>, area: Rect) {
     grid.draw(frame, area);
 }
 
+/// What was done or is wrong, at the bottom, in as many lines as it takes.
+fn notice(notice: &Notice, frame: &mut Frame<'_>, area: Rect) {
+    let tone = if notice.bad { Tone::Bad } else { Tone::Good };
+    let text = Span::styled(notice.text.as_str(), style(tone).bold());
+    let text = Paragraph::new(text).wrap(Wrap { trim: true });
+    let height = dialog::wrapped_height(&text, area.width).min(area.height / 2);
+    let at = Rect { y: area.bottom() - height, height, ..area };
+    frame.render_widget(Clear, at);
+    frame.render_widget(text, at);
+}
+
 fn footer(state: &State, frame: &mut Frame<'_>, area: Rect) {
     if let Some(search) = state.dialog.as_ref().filter(|dialog| dialog.kind == Kind::Search) {
         return dialog::draw_search(search, frame, area);
-    }
-    let width = usize::from(area.width);
-    if let Some(notice) = state.notice() {
-        let tone = if notice.bad { Tone::Bad } else { Tone::Good };
-        let text = cut(&notice.text, width);
-        return frame.render_widget(Span::styled(text, style(tone).bold()), area);
     }
     let keys: &[(&str, &str)] = match state.page() {
         None => &[
@@ -174,7 +183,7 @@ fn footer(state: &State, frame: &mut Frame<'_>, area: Rect) {
         }
     };
     let mut spans = Vec::new();
-    let mut left = width;
+    let mut left = usize::from(area.width);
     for (key, what) in keys {
         // Whole or not at all.
         let Some(rest) = left.checked_sub(key.len() + 1 + what.len()) else { break };

@@ -203,6 +203,13 @@ fn a_reset_is_asked_about_before_it_is_done() {
 }
 
 #[test]
+fn what_is_said_is_said_whole() {
+    let mut state = selected("read");
+    press(&mut state, "r");
+    is_screen("may_only_read", &state, (80, 24));
+}
+
+#[test]
 fn an_override_is_typed_and_what_is_wrong_is_said_there() {
     let mut state = looking_at_acme();
     press(&mut state, "jo");
