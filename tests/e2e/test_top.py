@@ -126,6 +126,12 @@ class Top(unittest.TestCase):
             self.refuse(tenant="acme")
             top.sees("live ", "tenant=acme")
 
+    def test_who_is_no_longer_let_in_is_told_so(self):
+        with self.top() as top:
+            top.sees("live ", "walt may write")
+            self.server.folder.write("tokens", f"rita read {READ}\n")
+            top.sees("TURNED AWAY since", "the token is wrong")
+
     @unittest.skipUnless(program("redis-server"), "needs redis-server")
     def test_a_store_that_is_away_is_shown_and_a_change_that_needs_it_is_not_done(self):
         port = free_port()

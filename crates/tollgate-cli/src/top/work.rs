@@ -18,7 +18,7 @@ const FOUND: usize = 50;
 const MOST_PAGES: usize = 50;
 
 pub(super) async fn hottest(client: &Client) -> Result<Hottest, Problem> {
-    client.get("top?by=traffic&limit=50").await
+    client.get("top?by=traffic&limit=20").await
 }
 
 /// How a client stands on every rule that applies to its attributes, and on the rule that it was
