@@ -12,6 +12,9 @@ use crate::top::tables::{reason, rule_name};
 use crate::top::text::{self, count, harmless, wait};
 use crate::top::told::{RuleStanding, Standing};
 
+/// Less than this, and what follows does not stand beside the bar.
+const NARROW: usize = 72;
+
 pub(super) fn draw(state: &State, page: &KeyPage, frame: &mut Frame<'_>, area: Rect) {
     let passed = state.now_ms.saturating_sub(page.told_ms);
     let width = usize::from(area.width);
@@ -35,15 +38,14 @@ pub(super) fn draw(state: &State, page: &KeyPage, frame: &mut Frame<'_>, area: R
                 if page.selected() == Some(at) {
                     marked = Some(lines.len());
                 }
-                lines.push(rule_line(of, passed, (name, width)));
-                lines.push(numbers_line(of, name));
+                lines.extend(rule_lines(of, passed, (name, width)));
             }
             lines.extend(not_applied(standing, width));
         }
     }
-    // Two lines belong to the selected rule, and both are seen.
+    // All lines of the selected rule are seen.
     let visible = usize::from(area.height);
-    let first = marked.map_or(0, |at| (at + 2).saturating_sub(visible));
+    let first = marked.map_or(0, |at| (at + 3).saturating_sub(visible));
     for (line, at) in lines.into_iter().skip(first).zip(area.rows()) {
         frame.render_widget(line, at);
     }
@@ -77,21 +79,29 @@ fn verdict(standing: &Standing, passed: u64) -> Line<'static> {
     Line::from(vec![Span::styled(text, style(tone).bold()), Span::raw(tier.unwrap_or_default())])
 }
 
-/// The rule, a bar, what is left, and what follows.
-fn rule_line(of: &RuleStanding, passed: u64, (name, width): (usize, usize)) -> Line<'static> {
+/// The rule, a bar, what is left, and what follows; where these come from below.
+fn rule_lines(of: &RuleStanding, passed: u64, (name, width): (usize, usize)) -> Vec<Line<'static>> {
     let (what, tone) = standing_words(of, passed);
     let bar = width.saturating_sub(name + 2 + 20 + 34).clamp(6, 30);
-    Line::from(vec![
+    let mut first = vec![
         Span::raw(fitted(&rule_name(&of.rule), name, false)),
         Span::raw("  "),
         Span::styled(meter(of, bar), style(tone)),
         Span::raw(format!("  {:<16}  ", left(of))),
-        Span::styled(what, style(tone)),
-    ])
+    ];
+    let what = Span::styled(what, style(tone));
+    let indent = if width < NARROW { 2 } else { name + 2 };
+    let numbers = numbers_line(of, indent);
+    if width < NARROW {
+        let below = Line::from(vec![Span::raw(" ".repeat(indent)), what]);
+        return vec![first.into(), below, numbers];
+    }
+    first.push(what);
+    vec![first.into(), numbers]
 }
 
 /// Where the numbers are from and what is counted together.
-fn numbers_line(of: &RuleStanding, name: usize) -> Line<'static> {
+fn numbers_line(of: &RuleStanding, indent: usize) -> Line<'static> {
     let from = match of.numbers_from.as_str() {
         "tier" => "of its tier",
         "override" => "by an override",
@@ -101,7 +111,7 @@ fn numbers_line(of: &RuleStanding, name: usize) -> Line<'static> {
     };
     let numbers: Vec<String> = of.numbers.iter().map(|text| harmless(text)).collect();
     let numbers = if numbers.is_empty() { "unlimited".to_owned() } else { numbers.join(" and ") };
-    let text = format!("{}{numbers}, {from}; counts {}", " ".repeat(name + 2), text::key(&of.key));
+    let text = format!("{}{numbers}, {from}; counts {}", " ".repeat(indent), text::key(&of.key));
     Line::from(Span::styled(text, style(Tone::Quiet)))
 }
 
@@ -170,12 +180,14 @@ pub(super) fn draw_line(state: &State, frame: &mut Frame<'_>, area: Rect) {
         Some((detail, of)) => {
             let passed = state.now_ms.saturating_sub(detail.told_ms);
             let (what, tone) = standing_words(of, passed);
-            Line::from(vec![
-                Span::styled(format!("{who}  "), Style::new().bold()),
-                Span::styled(meter(of, 10), style(tone)),
-                Span::raw(format!(" {}  ", left(of))),
-                Span::styled(what, style(tone)),
-            ])
+            let who = Span::styled(format!("{who}  "), Style::new().bold());
+            let bar = Span::styled(meter(of, 10), style(tone));
+            let (left, what) =
+                (Span::raw(format!(" {}  ", left(of))), Span::styled(what, style(tone)));
+            match usize::from(area.width) < NARROW {
+                true => Line::from(vec![who, what]),
+                false => Line::from(vec![who, bar, left, what]),
+            }
         }
         None => Line::from(Span::styled(who, Style::new().bold())),
     };

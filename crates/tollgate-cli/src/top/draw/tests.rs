@@ -171,6 +171,7 @@ fn what_is_wrong_with_the_store_and_the_policy_is_in_words() {
 #[test]
 fn a_key_is_shown_on_every_rule_with_what_is_left() {
     is_screen("key", &looking_at_acme(), (80, 18));
+    is_screen("key_40x16", &looking_at_acme(), (40, 16));
 }
 
 #[test]
