@@ -18,6 +18,10 @@ pub(crate) struct Bucket {
     parts_per_unit: u64,
     /// The most that a new key admits at one instant.
     capacity: u64,
+    /// What a key owes that has taken all it can, and one that has a single unit left, in parts:
+    /// of a bucket that packs, for which every check asks.
+    full: u64,
+    nearly_full: u64,
     /// Whether admitted units leave one by one.
     shapes: bool,
 }
@@ -59,7 +63,15 @@ impl Bucket {
     /// `count` units per `period` nanoseconds; the caller checks [`refill_nanos`](Self::refill_nanos).
     pub(crate) fn new(count: u64, period: u64, capacity: u64, shapes: bool) -> Bucket {
         let common = gcd(count, period);
-        Bucket { parts_per_nano: count / common, parts_per_unit: period / common, capacity, shapes }
+        let (parts_per_nano, parts_per_unit) = (count / common, period / common);
+        Bucket {
+            parts_per_nano,
+            parts_per_unit,
+            capacity,
+            full: capacity.saturating_mul(parts_per_unit),
+            nearly_full: capacity.saturating_sub(1).saturating_mul(parts_per_unit),
+            shapes,
+        }
     }
 
     /// Its numbers for a store of microseconds: exact, since the two rates are one fraction.
@@ -122,14 +134,13 @@ impl Bucket {
         let paid = now.saturating_sub(at).saturating_mul(self.parts_per_nano);
         let before = owed.saturating_sub(paid);
         let after = before.saturating_add(cost.saturating_mul(self.parts_per_unit));
-        let room = self.capacity.saturating_mul(self.parts_per_unit);
-        Step { allowed: after <= room, before, after: [at.max(now), after] }
+        Step { allowed: after <= self.full, before, after: [at.max(now), after] }
     }
 
     /// Whether less than a unit was left at the state's own moment.
     #[inline(always)]
     pub(crate) fn is_empty(&self, [_, owed]: Packed) -> bool {
-        owed > (self.capacity - 1).saturating_mul(self.parts_per_unit)
+        owed > self.nearly_full
     }
 
     /// The figures that go with a step.
