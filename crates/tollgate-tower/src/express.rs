@@ -22,6 +22,15 @@ pub(crate) struct Express {
     style: HeaderStyle,
 }
 
+/// How a request gets on by the short way.
+pub(crate) enum Passage {
+    AtOnce,
+    /// As the decision says.
+    Decided,
+    /// Its address is not known, and nothing was asked.
+    Unknown,
+}
+
 impl Express {
     /// The short way of a layer, if it has one.
     pub(crate) fn of(settings: &Settings) -> Option<Express> {
@@ -46,14 +55,17 @@ impl Express {
         !self.style.tells_allowed()
     }
 
-    /// Takes what the request costs if it may go ahead at once, and gives the decision if not;
-    /// `None` where the address is not known, and nothing was asked.
+    /// Takes what the request costs if it may go ahead at once; if it may not, `decision` says why.
     #[inline]
-    pub(crate) fn pass<B>(&self, request: &Request<B>) -> Option<Result<(), Decision>> {
-        match self.client_ip.of_direct(request.extensions()) {
-            Some(address) => Some(self.limiter.pass_n(address, self.units)),
-            None => self.found(request).map(|address| self.limiter.pass_n(address, self.units)),
-        }
+    pub(crate) fn pass<B>(&self, request: &Request<B>, decision: &mut Option<Decision>) -> Passage {
+        let passes = match self.client_ip.of_direct(request.extensions()) {
+            Some(address) => self.limiter.pass_n(address, self.units, decision),
+            None => match self.found(request) {
+                Some(address) => self.limiter.pass_n(address, self.units, decision),
+                None => return Passage::Unknown,
+            },
+        };
+        if passes { Passage::AtOnce } else { Passage::Decided }
     }
 
     /// [`pass`](Self::pass), with the decision on what goes ahead too.

@@ -40,6 +40,12 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
+        // With nothing held and nothing to tell: apart from the others, since it is the common one
+        // and then needs no more than to pass on what the service says.
+        Quiet {
+            #[pin]
+            future: S::Future,
+        },
         Served {
             #[pin]
             future: S::Future,
@@ -65,13 +71,16 @@ where
 {
     #[inline]
     pub(crate) fn passing(future: S::Future, pass: Pass) -> GateFuture<S, B> {
+        if pass.tab.is_none() && pass.told.is_nothing() {
+            return GateFuture::quiet(future);
+        }
         GateFuture { state: State::Served { future, told: pass.told, tab: pass.tab } }
     }
 
     /// [`passing`](Self::passing), with nothing held and nothing to tell.
     #[inline]
     pub(crate) fn quiet(future: S::Future) -> GateFuture<S, B> {
-        GateFuture { state: State::Served { future, told: Told::Nothing, tab: None } }
+        GateFuture { state: State::Quiet { future } }
     }
 
     /// [`passing`](Self::passing), with nothing held.
@@ -103,15 +112,35 @@ where
 {
     type Output = Result<Response<GateBody<R>>, S::Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
+        match state.as_mut().project() {
+            StateProject::Quiet { future } => future.poll(context).map(plain),
+            _ => state.poll_fully(context),
+        }
+    }
+}
+
+impl<S, B> State<S, B>
+where
+    S: Service<Request<B>>,
+{
+    /// [`poll`](Future::poll) where there is more to do than to pass on what the service says.
+    fn poll_fully<R>(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Response<GateBody<R>>, S::Error>>
+    where
+        S: Service<Request<B>, Response = Response<R>>,
+        B: Body,
+        R: Body<Data = Bytes>,
+    {
         loop {
-            let next = match state.as_mut().project() {
+            let next = match self.as_mut().project() {
+                StateProject::Quiet { future } => return future.poll(context).map(plain),
                 StateProject::Served { future, told, tab } => {
                     let answer = ready!(future.poll(context));
-                    if tab.is_none() && told.is_nothing() {
-                        return Poll::Ready(answer.map(|response| response.map(GateBody::plain)));
-                    }
                     return Poll::Ready(served(answer, std::mem::take(told), tab.take()));
                 }
                 StateProject::Refused { response } => {
@@ -137,9 +166,15 @@ where
                     }
                 }
             };
-            state.set(next);
+            self.set(next);
         }
     }
+}
+
+/// The service's answer, as it is.
+#[inline]
+fn plain<R, E>(answer: Result<Response<R>, E>) -> Result<Response<GateBody<R>>, E> {
+    answer.map(|response| response.map(GateBody::plain))
 }
 
 /// The service's answer, with what the client is told, and settled.
@@ -174,7 +209,7 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
-            State::Served { .. } => "GateFuture(served)",
+            State::Quiet { .. } | State::Served { .. } => "GateFuture(served)",
             State::Refused { .. } => "GateFuture(refused)",
             State::Waiting { .. } => "GateFuture(waiting)",
         })

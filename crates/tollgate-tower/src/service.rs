@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use crate::body::GateBody;
 use crate::door::Decided;
+use crate::express::Passage;
 use crate::future::GateFuture;
 use crate::head::Head;
 use crate::refuse::{self, Refusal};
@@ -51,22 +52,39 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> GateFuture<S, B> {
-        if let Some(express) = &self.settings.express {
-            // Looked at where it lies: a copy of what was just written would wait for it.
-            if express.is_quiet() {
-                match &express.pass(&request) {
-                    Some(Ok(())) => return GateFuture::quiet(self.inner.call(request)),
-                    Some(Err(decision)) => return self.conclude(request, decision),
-                    None => {}
-                }
-            } else if let Some(decision) = &express.check(&request) {
-                if !decision.is_allowed() || !decision.delay().is_zero() {
-                    return self.conclude(request, decision);
-                }
-                let told = express.told(decision);
-                return GateFuture::served(self.inner.call(request), told);
+    #[inline]
+    fn call(&mut self, request: Request<B>) -> GateFuture<S, B> {
+        if let Some(express) = &self.settings.express
+            && express.is_quiet()
+        {
+            let mut decision = None;
+            match (express.pass(&request, &mut decision), &decision) {
+                (Passage::AtOnce, _) => return GateFuture::quiet(self.inner.call(request)),
+                (Passage::Decided, Some(decision)) => return self.conclude(request, decision),
+                (Passage::Decided, None) | (Passage::Unknown, _) => {}
             }
+        }
+        self.call_fully(request)
+    }
+}
+
+impl<S> GateService<S> {
+    /// [`call`](Service::call) where there is more to do than to go ahead.
+    #[inline(never)]
+    fn call_fully<B: Body>(&mut self, mut request: Request<B>) -> GateFuture<S, B>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        if let Some(express) = &self.settings.express
+            && !express.is_quiet()
+            && let Some(decision) = &express.check(&request)
+        {
+            // Looked at where it lies: a copy of what was just written would wait for it.
+            if !decision.is_allowed() || !decision.delay().is_zero() {
+                return self.conclude(request, decision);
+            }
+            let told = express.told(decision);
+            return GateFuture::served(self.inner.call(request), told);
         }
         let head = Head::of(&request);
         if self.settings.skips(&head) {
@@ -87,9 +105,7 @@ where
             Err(refusal) => self.refuse(&request, &refusal),
         }
     }
-}
 
-impl<S> GateService<S> {
     /// What follows from a limiter's decision where the request does not go ahead at once.
     #[cold]
     fn conclude<B: Body>(&mut self, request: Request<B>, decision: &Decision) -> GateFuture<S, B>

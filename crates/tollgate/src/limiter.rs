@@ -88,22 +88,19 @@ impl Limiter {
         self.with(&key, |memory, entry, now| memory.charge(entry, now, cost))
     }
 
-    /// [`check_n`](Self::check_n) that tells nothing of what goes ahead at once: for edges that
-    /// have nothing to do then but to go ahead.
-    ///
-    /// # Errors
-    /// The decision, where there is more to it: it is denied, or its turn comes later.
+    /// [`check_n`](Self::check_n) that tells nothing of what goes ahead at once, for edges that
+    /// have nothing to do then but to go ahead: whether it does. Where there is more to it, since it
+    /// is denied or its turn comes later, `decision` becomes the decision: in the caller's place,
+    /// since one that is returned is copied even where there is none.
     #[doc(hidden)]
     #[inline]
-    pub fn pass_n(&self, key: impl Key, cost: u64) -> Result<(), Decision> {
-        let mut decision = Decision::UNDECIDED;
-        let passes = self.with(&key, |memory, entry, now| {
-            memory.charge_or_pass::<true>(&mut decision, entry, now, cost)
-        });
-        if passes || (decision.is_allowed() && decision.delay().is_zero()) {
-            return Ok(());
-        }
-        Err(decision)
+    pub fn pass_n(&self, key: impl Key, cost: u64, decision: &mut Option<Decision>) -> bool {
+        self.with(&key, |memory, entry, now| {
+            memory.charge_or_pass::<true>(entry, now, cost, |told| {
+                let passes = told.is_allowed() && told.delay().is_zero();
+                *decision = (!passes).then_some(told);
+            }) || decision.is_none()
+        })
     }
 
     /// What [`check`](Self::check) would say, taking nothing.

@@ -171,21 +171,21 @@ impl Memory {
         now: Timestamp,
         cost: u64,
     ) {
-        self.charge_or_pass::<false>(decision, entry, now, cost);
+        self.charge_or_pass::<false>(entry, now, cost, |told| *decision = told);
     }
 
-    /// [`charge_into`](Self::charge_into); where `PASS` is said and the charge goes ahead at once,
-    /// true instead of a decision.
+    /// [`charge_into`](Self::charge_into), telling the decision; where `PASS` is said and the charge
+    /// goes ahead at once, true instead.
     #[inline(always)]
     pub(crate) fn charge_or_pass<const PASS: bool>(
         &self,
-        decision: &mut Decision,
         entry: &Entry<'_>,
         now: Timestamp,
         cost: u64,
+        tell: impl FnOnce(Decision),
     ) -> bool {
         if cost == 0 {
-            *decision = self.peek(entry, now, 0);
+            tell(self.peek(entry, now, 0));
             return false;
         }
         let call = self.call(entry.named, now);
@@ -193,19 +193,19 @@ impl Memory {
         if let Some(words) = refused::recall(self.id, entry, place.disturbed())
             && let Some(refused) = call.refused(words, cost)
         {
-            *decision = refused;
+            tell(refused);
             return false;
         }
         let mut shard = place.lock();
         let Ok(index) = shard.table.find(entry.fingerprint.id) else {
-            *decision = self.charge_new(shard, entry, &call, cost);
+            tell(self.charge_new(shard, entry, &call, cost));
             return false;
         };
         if shard.waited {
             shard.table.bring_to_front(index);
         }
         let Some(bucket) = shard.bucket(index, entry.named) else {
-            *decision = shard.charge(index, &call, cost);
+            tell(shard.charge(index, &call, cost));
             return false;
         };
         let words = shard.table.words_mut(index);
@@ -223,7 +223,7 @@ impl Memory {
             return true;
         }
         let figures = bucket.figures(&step, met[0], call.now, cost);
-        *decision = Decision::new(Figures::Bucket(figures), cost);
+        tell(Decision::new(Figures::Bucket(figures), cost));
         false
     }
 
