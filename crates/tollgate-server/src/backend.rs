@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Request, Ruling, Watch};
+use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Replaced, Request, Ruling, Watch};
 use tollgate_redis::{Health, Histogram, RedisGate, RedisHold, StoreError};
 
 /// A policy over the state that all transports share.
@@ -37,6 +37,15 @@ impl Backend {
         match self {
             Backend::Memory(gate) => gate.check(request),
             Backend::Redis(gate) => gate.check(request).await,
+        }
+    }
+
+    /// [`check`](Self::check) where nothing has to be waited for; `None`, and nothing is taken, where
+    /// something has.
+    pub fn check_now(&self, request: &Request<'_>) -> Option<Ruling> {
+        match self {
+            Backend::Memory(gate) => Some(gate.check(request)),
+            Backend::Redis(_) => None,
         }
     }
 
@@ -109,6 +118,22 @@ impl Backend {
         match self {
             Backend::Memory(gate) => gate.replace(policy),
             Backend::Redis(gate) => gate.replace(policy),
+        }
+    }
+
+    /// [`replace`](Self::replace), unless another policy than `seen` is in force by now, as
+    /// [`Gate::replace_seen`] does.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    pub fn replace_seen(
+        &self,
+        seen: &Arc<Policy>,
+        policy: Policy,
+    ) -> Result<Replaced, PolicyError> {
+        match self {
+            Backend::Memory(gate) => gate.replace_seen(seen, policy),
+            Backend::Redis(gate) => gate.replace_seen(seen, policy),
         }
     }
 

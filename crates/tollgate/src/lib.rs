@@ -47,8 +47,8 @@ mod watch;
 pub use charge::{Charge, Decisions, check_all};
 pub use decision::{CostError, Decision, Outcome, Status};
 pub use gate::{
-    Explanation, Gate, Hold, NumbersSource, Reason, RequestError, RuleFigures, RuleReport, Ruling,
-    TierSource, Verdict,
+    Explanation, Gate, Hold, NumbersSource, Reason, Replaced, RequestError, RuleFigures,
+    RuleReport, Ruling, TierSource, Verdict,
 };
 pub use headers::{Dialect, HeaderFields, HeaderStyle, HeaderStyleError, Verbosity};
 pub use key::{Key, KeyName, Part};

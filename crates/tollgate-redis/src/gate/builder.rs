@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use tollgate::{
     Gate, LimitError, MemoryStore, MemoryStoreBuilder, Place, Policy, PolicyError, Problem,
@@ -64,8 +64,18 @@ impl RedisGateBuilder {
         let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
         let shared = Shared::new(&namespace);
         let (nodes, fallbacks) = (AtomicU64::new(nodes), Fallbacks::new());
-        let inner = Inner { store, namespace, resolver, local, nodes, names, shared, fallbacks };
-        Ok(RedisGate(Arc::new(inner)))
+        let replacing = Mutex::new(());
+        Ok(RedisGate(Arc::new(Inner {
+            store,
+            namespace,
+            resolver,
+            local,
+            nodes,
+            replacing,
+            names,
+            shared,
+            fallbacks,
+        })))
     }
 }
 

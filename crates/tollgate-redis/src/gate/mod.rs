@@ -15,11 +15,11 @@ mod walk;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tollgate::port::{Planned, Tries};
-use tollgate::{Explanation, Gate, Policy, PolicyError, Request, Ruling};
+use tollgate::{Explanation, Gate, Policy, PolicyError, Replaced, Request, Ruling};
 
 pub use builder::{GateError, RedisGateBuilder};
 use decide::Way;
@@ -70,6 +70,8 @@ struct Inner {
     /// Decides while the store is away.
     local: Gate,
     nodes: AtomicU64,
+    /// Held while the policy or the number of nodes is replaced, so that both gates are of one.
+    replacing: Mutex<()>,
     /// Held only to copy or to replace it.
     names: RwLock<Arc<Names>>,
     shared: Shared,
@@ -116,6 +118,34 @@ impl RedisGate {
     /// # Errors
     /// Everything that is wrong with it; the policy in force stays.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyError> {
+        let _alone = self.replacing();
+        self.replace_alone(policy)
+    }
+
+    /// [`replace`](Self::replace), unless another policy than `seen` is in force by now: so that
+    /// who decides by what it saw undoes nobody else's change.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    pub fn replace_seen(
+        &self,
+        seen: &Arc<Policy>,
+        policy: Policy,
+    ) -> Result<Replaced, PolicyError> {
+        // Held over both, so that nobody comes between.
+        let _alone = self.replacing();
+        if !Arc::ptr_eq(&self.policy(), seen) {
+            return Ok(Replaced::Outdated);
+        }
+        self.replace_alone(policy)?;
+        Ok(Replaced::Done)
+    }
+
+    fn replacing(&self) -> MutexGuard<'_, ()> {
+        self.0.replacing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace_alone(&self, policy: Policy) -> Result<(), PolicyError> {
         portable::check(&policy)?;
         let local = policy.without_store(self.nodes());
         self.0.resolver.replace(policy)?;
@@ -138,6 +168,7 @@ impl RedisGate {
     /// # Errors
     /// Where a limit cannot be divided by so many; the number then stays.
     pub fn set_nodes(&self, nodes: u64) -> Result<(), PolicyError> {
+        let _alone = self.replacing();
         self.0.local.replace(self.policy().without_store(nodes))?;
         self.0.nodes.store(nodes.max(1), Ordering::Relaxed);
         self.share_out();

@@ -129,8 +129,6 @@ pub(crate) struct Operators {
     wrong_tokens: Option<Limiter>,
     /// Who was not let in is logged, and cannot fill the log.
     kept_out: Seldom,
-    /// Held while the policy is replaced, so that who names a version replaces that version.
-    replacing: tokio::sync::Mutex<()>,
     /// Held while something is simulated.
     simulating: tokio::sync::Mutex<()>,
 }
@@ -148,7 +146,6 @@ impl Operators {
             policy_file: admin.policy_file,
             wrong_tokens,
             kept_out: Seldom::default(),
-            replacing: tokio::sync::Mutex::default(),
             simulating: tokio::sync::Mutex::default(),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use tollgate::{FileError, Finding, Loaded, Policy, PolicyError};
+use tollgate::{FileError, Finding, Loaded, Policy, PolicyError, Replaced};
 use toml::de::{DeTable, DeValue};
 
 use super::call::{Answer, Begun, Call, Change, Reply, wrong};
@@ -121,21 +121,26 @@ pub(super) async fn apply(mut call: Call) -> Answer {
     let query = call.query(&["if_version"])?;
     let app = Arc::clone(&call.app);
     let loaded = sent(&mut call).await?.map_err(|error| refused(&app, &error))?;
-    let _one_at_a_time = app.operators.replacing.lock().await;
-    let before = Shown::new(app.backend.policy()).await?.version;
-    if let Some(wanted) = query.get("if_version")
-        && wanted != before
-    {
-        let detail = format!("version {before} is in force: look at it, and decide again");
-        return Err(Problem::new(StatusCode::PRECONDITION_FAILED, detail));
-    }
     let note = app.operators.policy_file.as_ref().map(|file| {
         format!(
             "{} replaces this policy when it changes, put the change there, too",
             file.display()
         )
     });
-    put_in_force((&app, &call.begun), loaded, before, ("apply", note)).await
+    loop {
+        let seen = Seen::new(&app).await?;
+        if let Some(wanted) = query.get("if_version")
+            && wanted != seen.version
+        {
+            let detail =
+                format!("version {} is in force: look at it, and decide again", seen.version);
+            return Err(Problem::new(StatusCode::PRECONDITION_FAILED, detail));
+        }
+        let putting = put_in_force((&app, &call.begun), &seen, &loaded, ("apply", note.clone()));
+        if let Some(reply) = putting.await? {
+            return Ok(reply);
+        }
+    }
 }
 
 pub(super) async fn reload(call: Call) -> Answer {
@@ -146,34 +151,57 @@ pub(super) async fn reload(call: Call) -> Answer {
                       or send a policy with PUT /admin/v1/policy";
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     };
-    let _one_at_a_time = app.operators.replacing.lock().await;
-    let loaded = load(file).await?.map_err(|error| refused(&app, &error))?;
-    let before = Shown::new(app.backend.policy()).await?.version;
-    put_in_force((&app, &call.begun), loaded, before, ("reload", None)).await
+    loop {
+        // Before the file, so that nothing that was read later is replaced.
+        let seen = Seen::new(&app).await?;
+        let loaded = load(file.clone()).await?.map_err(|error| refused(&app, &error))?;
+        if let Some(reply) =
+            put_in_force((&app, &call.begun), &seen, &loaded, ("reload", None)).await?
+        {
+            return Ok(reply);
+        }
+    }
 }
 
 async fn load(file: PathBuf) -> Result<Result<Loaded, FileError>, Away> {
     blocking(move || Policy::load(file)).await
 }
 
+/// The policy that a change begins with.
+struct Seen {
+    policy: Arc<Policy>,
+    version: String,
+}
+
+impl Seen {
+    async fn new(app: &App) -> Result<Seen, Away> {
+        let policy = app.backend.policy();
+        let version = Shown::new(Arc::clone(&policy)).await?.version;
+        Ok(Seen { policy, version })
+    }
+}
+
+/// Replaces the policy that was seen; `None` where somebody else has by now, the file's watcher
+/// perhaps: then there is another to be seen.
 async fn put_in_force(
     (app, begun): (&App, &Begun),
-    loaded: Loaded,
-    before: String,
+    seen: &Seen,
+    loaded: &Loaded,
     (action, note): (&'static str, Option<String>),
-) -> Answer {
-    let Loaded { policy, warnings, .. } = loaded;
-    let rules = policy.rules.len();
+) -> Result<Option<Reply>, Problem> {
+    let policy = loaded.policy.clone();
     let after = Shown::new(Arc::new(policy.clone())).await?.version;
-    let target = json!({"from_version": before, "to_version": after});
+    let target = json!({"from_version": seen.version, "to_version": after});
     begun.change(action, target.clone());
-    let backend = app.backend.clone();
-    blocking(move || backend.replace(policy)).await?.map_err(|error| impossible(app, &error))?;
+    let (backend, replaced) = (app.backend.clone(), Arc::clone(&seen.policy));
+    let replaced = blocking(move || backend.replace_seen(&replaced, policy)).await?;
+    if replaced.map_err(|error| impossible(app, &error))? == Replaced::Outdated {
+        return Ok(None);
+    }
     app.metrics.reloads.changed();
-    let result = json!({
-        "version": after, "rules": rules, "warnings": findings(&warnings), "note": note,
-    });
-    Ok(Reply::Changed(Change { action, target, result }))
+    let (rules, warnings) = (loaded.policy.rules.len(), findings(&loaded.warnings));
+    let result = json!({"version": after, "rules": rules, "warnings": warnings, "note": note});
+    Ok(Some(Reply::Changed(Change { action, target, result })))
 }
 
 /// A policy that is refused as a whole, with everything that is wrong with it.

@@ -89,6 +89,47 @@ fn who_names_a_version_replaces_that_version_only() {
 }
 
 #[test]
+fn who_names_a_version_undoes_nothing_that_is_put_in_force_meanwhile() {
+    const ROUNDS: u32 = 20;
+    let server = operated();
+    let policy = |limit: u32| {
+        let text = format!("[[rule]]\nname = \"one\"\nlimit = \"{limit}/h\"\n");
+        tollgate::Policy::from_toml("test.toml", &text).unwrap().policy
+    };
+    // So many that putting them in force takes a while.
+    let rule =
+        |number: usize| format!("[[rule]]\nname = \"r{number}\"\nlimit = \"{}/h\"\n", number + 1);
+    let many: String = (0..500).map(rule).collect();
+    let mut takes = std::time::Duration::ZERO;
+    for round in 0..=ROUNDS {
+        server.gate.replace(policy(1)).unwrap();
+        let seen = get(&server, "policy")["version"].as_str().unwrap().to_owned();
+        let line = format!("PUT /admin/v1/policy?if_version={seen}");
+        let began = std::time::Instant::now();
+        let meanwhile = policy(2 + round);
+        let status = std::thread::scope(|scope| {
+            let asking = scope.spawn(|| ask(&server, WRITE, &line, &many).status);
+            if round == 0 {
+                // Only to see how long it takes.
+                return asking.join().unwrap();
+            }
+            // As the file's watcher does, at another moment of the change each time.
+            std::thread::sleep(takes * round / ROUNDS);
+            server.gate.replace(meanwhile.clone()).unwrap();
+            asking.join().unwrap()
+        });
+        if round == 0 {
+            takes = began.elapsed();
+            assert_eq!(status, 200);
+            continue;
+        }
+        // It came last, or was seen: then who named the version was told so.
+        assert_eq!(*server.gate.policy(), meanwhile, "round {round}, answered {status}");
+        assert!([200, 412].contains(&status), "{status}");
+    }
+}
+
+#[test]
 fn a_reload_reads_the_file_again_now() {
     let file = Temporary::new("reload", OTHER);
     let server = Running::with(|server| server.admin(admin().policy_file(&file.0)));

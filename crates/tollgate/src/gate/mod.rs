@@ -70,6 +70,16 @@ struct Inner {
     changes: Mutex<Changes>,
 }
 
+/// What became of a policy that was to replace one that somebody has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Replaced {
+    /// It is in force.
+    Done,
+    /// Another was in force by then, and stays.
+    Outdated,
+}
+
 #[derive(Default)]
 struct Changes {
     /// Overrides set at run time, `None` where one of the policy's was taken back.
@@ -119,9 +129,43 @@ impl Gate {
     /// # Errors
     /// Everything that is wrong with it; the policy in force stays.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyError> {
+        self.replace_in(&mut self.0.changes.lock(), policy)
+    }
+
+    /// [`replace`](Self::replace), unless another policy than `seen` is in force by now: so that
+    /// who decides by what it saw undoes nobody else's change.
+    ///
+    /// ```
+    /// use tollgate::{Gate, Limit, Policy, Replaced, Rule};
+    ///
+    /// let gate = Gate::new(Policy::new())?;
+    /// let seen = gate.policy();
+    /// let wanted = Policy::new().rule(Rule::new("everybody").limit(Limit::per_second(1)));
+    /// assert_eq!(gate.replace_seen(&seen, wanted.clone())?, Replaced::Done);
+    /// assert_eq!(gate.replace_seen(&seen, Policy::new())?, Replaced::Outdated);
+    /// assert_eq!(*gate.policy(), wanted);
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; the policy in force stays.
+    pub fn replace_seen(
+        &self,
+        seen: &Arc<Policy>,
+        policy: Policy,
+    ) -> Result<Replaced, PolicyError> {
+        // Held over both, so that nobody comes between.
         let mut changes = self.0.changes.lock();
+        if !Arc::ptr_eq(&self.policy(), seen) {
+            return Ok(Replaced::Outdated);
+        }
+        self.replace_in(&mut changes, policy)?;
+        Ok(Replaced::Done)
+    }
+
+    fn replace_in(&self, changes: &mut Changes, policy: Policy) -> Result<(), PolicyError> {
         let in_force = InForce::new(&self.0.store, policy, &changes.overrides)?;
-        self.put_in_force(in_force, &mut changes);
+        self.put_in_force(in_force, changes);
         Ok(())
     }
 

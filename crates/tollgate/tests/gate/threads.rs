@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate::{Cost, Gate, Limit, Numbers, Override, Policy, Rule};
+use tollgate::{Cost, Gate, Limit, Numbers, Override, Policy, Replaced, Rule};
 
 use super::policies::USERS;
 use super::{HOUR, everybody, gate, hourly, left, per_user, user};
@@ -145,4 +145,24 @@ fn threads_that_hold_and_drop_leave_nothing_taken() {
     });
     assert_eq!(used(&gate, "everybody"), 0);
     assert_eq!(used(&gate, "per-user"), 0);
+}
+
+#[test]
+fn of_those_who_replace_the_same_policy_all_but_one_are_too_late() {
+    let (gate, _) = gate(Policy::new());
+    for round in 0..100 {
+        let seen = gate.policy();
+        let replace = |number: u64| {
+            let policy = Policy::new().rule(per_user(1 + round * 10 + number));
+            (gate.replace_seen(&seen, policy.clone()).unwrap(), policy)
+        };
+        let replaced: Vec<_> = thread::scope(|scope| {
+            let replace = &replace;
+            let tries: Vec<_> = (0..4).map(|number| scope.spawn(move || replace(number))).collect();
+            tries.into_iter().map(|tried| tried.join().unwrap()).collect()
+        });
+        let done: Vec<_> = replaced.iter().filter(|(how, _)| *how == Replaced::Done).collect();
+        assert_eq!(done.len(), 1);
+        assert_eq!(*gate.policy(), done[0].1);
+    }
 }
