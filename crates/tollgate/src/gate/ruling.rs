@@ -117,7 +117,13 @@ impl Ruling {
     }
 
     fn deciding(&self) -> Option<Told> {
-        deciding(self.told().filter(|charge| !charge.ruled.shadow))
+        // Each is worked out once; nearly always there is one, which decides.
+        let enforced = self.told().filter(|charge| !charge.ruled.shadow);
+        let enforced: SmallVec<[Told; INLINE]> = enforced.collect();
+        match enforced.as_slice() {
+            [only] => Some(*only),
+            several => deciding(several.iter().copied()),
+        }
     }
 
     /// What became of each charge: worked out here, unless it already was.
@@ -200,10 +206,10 @@ impl Ruling {
     /// After how long the same request is allowed if nothing else arrives: zero where it was
     /// allowed, `None` where it never will be.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.deciding() {
-            Some(charge) if !self.allowed => charge.retry_after(),
-            _ => self.allowed.then_some(Duration::ZERO),
+        if self.allowed {
+            return Some(Duration::ZERO);
         }
+        self.deciding().and_then(|charge| charge.retry_after())
     }
 
     /// After how long the deciding rule's key is as good as new.
