@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod codec;
 mod decide;
 mod sent;
 mod serve;
@@ -13,7 +14,14 @@ mod service;
 pub(crate) use serve::{NO_ROOM, serve};
 
 /// What is said over the wire: made out of `proto/` by the test `generated`.
-#[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::too_many_lines)]
+#[allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::too_many_lines
+)]
 pub(crate) mod proto {
     include!("generated/mod.rs");
 

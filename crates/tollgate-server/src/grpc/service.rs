@@ -8,51 +8,52 @@ use ::http::header::CONTENT_TYPE;
 use ::http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tonic::body::Body;
+use tonic::codegen::BoxFuture;
+use tonic::server::{Grpc, UnaryService};
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tonic_health::server::{HealthReporter, HealthService};
 use tower_service::Service;
 
+use super::codec::Messages;
 use super::proto::DESCRIPTORS;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_service_server::{
-    RateLimitService, RateLimitServiceServer,
-};
 use super::{RateLimitRequest, RateLimitResponse};
 use crate::app::App;
 use crate::bounds::Bound;
 use crate::metrics::{Transport, add};
 
-/// The path of every call of the rate limit service begins so.
-const RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/";
+/// The one call of the rate limit service.
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// All services of a server. A clone is the same ones.
 #[derive(Clone)]
 pub(super) struct Services {
     app: Arc<App>,
-    rate_limit: RateLimitServiceServer<Rls>,
     /// Those that are seldom called.
     others: Routes,
 }
 
-#[derive(Clone)]
-struct Rls(Arc<App>);
+/// What the rate limit service does. Its call is made here and not by generated code, which boxes
+/// it once more and has other buffers.
+struct ShouldRateLimit(Arc<App>);
 
-#[tonic::async_trait]
-impl RateLimitService for Rls {
-    async fn should_rate_limit(
-        &self,
-        request: tonic::Request<RateLimitRequest>,
-    ) -> Result<tonic::Response<RateLimitResponse>, Status> {
-        let answered = self.0.rate_limit(Transport::Grpc, request.get_ref()).await;
-        match answered {
-            Ok(response) => Ok(tonic::Response::new(response)),
-            Err(wrong) => {
-                if let Some(bound) = wrong.over {
-                    add(self.0.metrics.over(Transport::Grpc, bound));
+impl UnaryService<RateLimitRequest> for ShouldRateLimit {
+    type Response = RateLimitResponse;
+    type Future = BoxFuture<tonic::Response<RateLimitResponse>, Status>;
+
+    fn call(&mut self, request: tonic::Request<RateLimitRequest>) -> Self::Future {
+        let app = Arc::clone(&self.0);
+        Box::pin(async move {
+            match app.rate_limit(Transport::Grpc, request.get_ref()).await {
+                Ok(response) => Ok(tonic::Response::new(response)),
+                Err(wrong) => {
+                    if let Some(bound) = wrong.over {
+                        add(app.metrics.over(Transport::Grpc, bound));
+                    }
+                    Err(Status::invalid_argument(wrong.text))
                 }
-                Err(Status::invalid_argument(wrong.text))
             }
-        }
+        })
     }
 }
 
@@ -60,8 +61,6 @@ impl Services {
     /// Over `app`, with what changes their health.
     pub(super) fn new(app: Arc<App>) -> (Services, HealthReporter) {
         let message = app.settings.bounds.message;
-        let rate_limit =
-            RateLimitServiceServer::new(Rls(Arc::clone(&app))).max_decoding_message_size(message);
         let reporter = HealthReporter::new();
         let health = HealthService::from_health_reporter(reporter.clone());
         let health = tonic_health::pb::health_server::HealthServer::new(health)
@@ -78,7 +77,7 @@ impl Services {
             others = others.add_service(v1);
             others = others.add_service(alpha.max_decoding_message_size(message));
         }
-        (Services { app, rate_limit, others: others.prepare() }, reporter)
+        (Services { app, others: others.prepare() }, reporter)
     }
 
     pub(super) fn app(&self) -> Arc<App> {
@@ -95,11 +94,14 @@ impl Services {
         let began = Instant::now();
         let response = if !request.headers().get(CONTENT_TYPE).is_some_and(is_grpc) {
             not_grpc()
-        } else if request.uri().path().starts_with(RATE_LIMIT) {
+        } else if request.uri().path() == SHOULD_RATE_LIMIT {
+            let bounds = &self.app.settings.bounds;
+            let mut grpc = Grpc::new(Messages).max_decoding_message_size(bounds.message);
+            let call = grpc.unary(ShouldRateLimit(Arc::clone(&self.app)), request);
             // The message of a request can take long; a store that is away is waited for a moment.
-            let within = self.app.settings.bounds.body_time;
-            match tokio::time::timeout(within, self.rate_limit.call(request)).await {
-                Ok(Ok(response)) => response,
+            let within = bounds.body_time;
+            match tokio::time::timeout(within, call).await {
+                Ok(response) => response,
                 Err(_) => {
                     add(self.app.metrics.over(Transport::Grpc, Bound::BodyTime));
                     let message = format!("the message took longer than {within:?}");
