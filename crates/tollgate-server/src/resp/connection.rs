@@ -1,9 +1,9 @@
 //! One connection: reads what there is, answers it as a whole, writes once.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::{Duration, Instant as StdInstant};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
@@ -61,8 +61,10 @@ where
         let is_full = input.is_full();
         let mut output = take_output();
         let mut answered = false;
+        let mut now;
         loop {
-            let began = StdInstant::now();
+            let began = Instant::now();
+            now = began;
             let used = session.answer(input.bytes(), &mut output);
             input.used(used);
             if session.waits_for_store() {
@@ -72,14 +74,18 @@ where
             if output.is_empty() {
                 break;
             }
-            resp.0.app.metrics.latency(Transport::Resp).record(began.elapsed());
-            write(stream, &mut output, bounds).await?;
+            now = Instant::now();
+            resp.0.app.metrics.latency(Transport::Resp).record(now - began);
+            now = write(stream, &mut output, bounds).await?.unwrap_or(now);
+            if input.bytes().is_empty() {
+                break;
+            }
         }
         if session.is_over() {
             linger(stream, bounds).await;
             return Ok(());
         }
-        patience.renew(&input, answered, bounds);
+        patience.renew((&input, answered), now, bounds);
         input.tidy();
         give_back_output(output);
         if is_full {
@@ -94,21 +100,32 @@ where
     }
 }
 
-async fn write<S>(stream: &mut S, output: &mut Vec<u8>, bounds: &RespBounds) -> Result<(), Ended>
+/// When the answers had gone out, if that had to be waited for.
+async fn write<S>(
+    stream: &mut S,
+    output: &mut Vec<u8>,
+    bounds: &RespBounds,
+) -> Result<Option<Instant>, Ended>
 where
     S: AsyncWrite + Unpin,
 {
-    let written = async {
+    let mut written = pin!(async {
         stream.write_all(output).await?;
         // TLS keeps what the client was too slow to take until it is told to write it.
         stream.flush().await
+    });
+    // Nearly always all goes out at once: then no timer is made.
+    let at_once = poll_fn(|context| Poll::Ready(written.as_mut().poll(context))).await;
+    let (written, waited) = match at_once {
+        Poll::Ready(written) => (written, None),
+        Poll::Pending => {
+            let written = timeout(bounds.unread, written).await.map_err(|_| Ended::TimedOut)?;
+            (written, Some(Instant::now()))
+        }
     };
-    match timeout(bounds.unread, written).await {
-        Ok(written) => written.map_err(|_| Ended::Broken)?,
-        Err(_) => return Err(Ended::TimedOut),
-    }
+    written.map_err(|_| Ended::Broken)?;
     output.clear();
-    Ok(())
+    Ok(waited)
 }
 
 /// Closes after the last word and reads on for a moment: a system that closes on unread bytes resets the
@@ -157,13 +174,13 @@ impl Patience {
     }
 
     /// Gives more time for what was done. The rest of a command gets none for coming in pieces.
-    fn renew(&mut self, input: &Input, answered: bool, bounds: &RespBounds) {
+    fn renew(&mut self, (input, answered): (&Input, bool), now: Instant, bounds: &RespBounds) {
         let partial = !input.bytes().is_empty();
         if partial && self.begun && !answered {
             return;
         }
         self.begun = partial;
-        self.due = Instant::now() + if partial { bounds.rest_of_command } else { bounds.idle };
+        self.due = now + if partial { bounds.rest_of_command } else { bounds.idle };
         if self.due < self.timer.deadline() {
             self.timer.as_mut().reset(self.due);
         }
