@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
-use http_body::Body as _;
+use http_body::Body;
 use http_body_util::BodyExt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate::{Limit, Request};
@@ -141,12 +140,18 @@ impl Asked<'_> {
 
 impl App {
     /// The whole body, within the bounds of the server.
-    pub(super) async fn body(&self, body: Body) -> Result<Bytes, Problem> {
+    pub(super) async fn body<B>(&self, body: B) -> Result<Bytes, Problem>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         self.long_body(body, self.settings.bounds.body).await
     }
 
     /// The whole body, if it has no more than `most` bytes and does not take too long.
-    pub(crate) async fn long_body(&self, body: Body, most: usize) -> Result<Bytes, Problem> {
+    pub(crate) async fn long_body<B>(&self, body: B, most: usize) -> Result<Bytes, Problem>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let size = body.size_hint();
         // What says that it is too long is not waited for.
         if size.lower() > u64::try_from(most).unwrap_or(u64::MAX) {
@@ -164,11 +169,14 @@ impl App {
     }
 
     /// The body, which says that it has so many bytes; room is asked for once it is no longer short.
-    async fn collected(
+    async fn collected<B>(
         &self,
-        mut body: Body,
+        mut body: B,
         (said, most): (usize, usize),
-    ) -> Result<Bytes, Problem> {
+    ) -> Result<Bytes, Problem>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let (mut first, mut whole, mut room) = (Bytes::new(), Vec::new(), None);
         while let Some(frame) = body.frame().await {
             let early =

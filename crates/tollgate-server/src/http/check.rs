@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use bytes::Bytes;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 use tollgate::Ruling;
 
 use super::body::{Asked, AskedMany, parse};
-use super::decision::{Decision, json, tell};
+use super::decision::{Decision, json, tell, written_json};
 use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use crate::app::App;
@@ -47,11 +48,6 @@ impl Denied {
 }
 
 #[derive(Serialize)]
-struct Decisions {
-    decisions: Vec<Decision>,
-}
-
-#[derive(Serialize)]
 struct Refunded {
     refunded: u64,
 }
@@ -69,16 +65,30 @@ impl App {
     }
 }
 
-pub(super) async fn check(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
+/// `POST /v1/check`, as a router hands it on.
+pub(super) async fn routed(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
+    check(&app, &uri, body).await
+}
+
+/// Checks one request. What a store elsewhere must be waited for is in boxes, so that a check in
+/// memory moves little.
+pub(super) async fn check<B>(app: &App, uri: &Uri, body: B) -> Response
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
     let checked = async {
-        let denied = Denied::of(&uri)?;
+        let denied = Denied::of(uri)?;
         let body = app.body(body).await?;
         let asked = one(&body, &app.settings.bounds)?;
         if let Some(own) = app.own(&asked)? {
-            return Ok(app.answer_own(&app.check_own(&own).await, denied));
+            let listed = Box::pin(app.check_own(&own)).await;
+            return Ok(app.answer_own(&listed, denied));
         }
         let request = asked.request();
-        let ruling = app.backend.check(&request).await;
+        let ruling = match app.backend.check_now(&request) {
+            Some(ruling) => ruling,
+            None => Box::pin(app.backend.check(&request)).await,
+        };
         app.decided(Transport::Http, &request, &ruling);
         Ok(app.answer(&ruling, denied))
     };
@@ -110,18 +120,23 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
             not_reserving(asked)?;
         }
         let owns: Vec<_> = requests.iter().map(|of| app.own(of)).collect::<Result<_, _>>()?;
-        let mut decisions = Vec::with_capacity(requests.len());
-        for (asked, own) in requests.iter().zip(&owns) {
+        // Written one by one: all of them at once would take many times as much.
+        let mut written = br#"{"decisions":["#.to_vec();
+        for (number, (asked, own)) in requests.iter().zip(&owns).enumerate() {
+            if number > 0 {
+                written.push(b',');
+            }
             if let Some(own) = own {
-                decisions.push(Decision::of_own(&app.check_own(own).await));
+                write(&Decision::of_own(&app.check_own(own).await), &mut written);
                 continue;
             }
             let request = asked.request();
             let ruling = app.backend.check(&request).await;
             app.decided(Transport::Http, &request, &ruling);
-            decisions.push(Decision::new(&ruling));
+            write(&Decision::new(&ruling), &mut written);
         }
-        Ok(json(&Decisions { decisions }))
+        written.extend_from_slice(b"]}");
+        Ok(written_json(written))
     };
     checked.await.unwrap_or_else(|problem| app.bad(&problem))
 }
@@ -136,6 +151,11 @@ pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response 
         Ok(json(&Refunded { refunded: request.units() }))
     };
     refunded.await.unwrap_or_else(|problem| app.bad(&problem))
+}
+
+fn write(decision: &Decision<'_>, written: &mut Vec<u8>) {
+    // Names, numbers and text always become JSON.
+    let _ = serde_json::to_writer(written, decision);
 }
 
 fn one<'b>(body: &'b [u8], bounds: &Bounds) -> Result<Asked<'b>, Problem> {

@@ -1,5 +1,6 @@
 //! A ruling as JSON, and as the answer to a request.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,11 +16,11 @@ use crate::client_limits::Listed;
 
 /// A ruling for programs. Times are in milliseconds, rounded up.
 #[derive(Debug, Serialize)]
-pub(super) struct Decision {
+pub(super) struct Decision<'r> {
     allowed: bool,
     reason: &'static str,
     /// The rule or list that decided.
-    rule: Option<String>,
+    rule: Option<Cow<'r, str>>,
     /// Null where nothing limits, as is `remaining`.
     limit: Option<u64>,
     remaining: Option<u64>,
@@ -34,12 +35,12 @@ pub(super) struct Decision {
     degraded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    rules: Vec<RuleDecision>,
+    rules: Vec<RuleDecision<'r>>,
 }
 
 #[derive(Debug, Serialize)]
-struct RuleDecision {
-    rule: String,
+struct RuleDecision<'r> {
+    rule: Cow<'r, str>,
     allowed: bool,
     shadow: bool,
     limit: u64,
@@ -48,27 +49,31 @@ struct RuleDecision {
     reset_after_ms: u64,
 }
 
-impl Decision {
-    pub(super) fn new(ruling: &Ruling) -> Decision {
+impl<'r> Decision<'r> {
+    pub(super) fn new(ruling: &'r Ruling) -> Decision<'r> {
         Decision {
             allowed: ruling.is_allowed(),
             reason: reason(ruling.reason()),
-            rule: ruling.rule().map(str::to_owned),
+            rule: ruling.rule().map(Cow::Borrowed),
             limit: limited(ruling.limit()),
             remaining: limited(ruling.remaining()),
             retry_after_ms: ruling.retry_after().map(millis),
             reset_after_ms: millis(ruling.reset_after()),
             delay_ms: millis(ruling.delay()),
             degraded: ruling.is_degraded(),
-            error: ruling.error().map(|error| error.to_string()),
+            // Nothing is wrong with what is allowed.
+            error: (!ruling.is_allowed())
+                .then(|| ruling.error())
+                .flatten()
+                .map(|of| of.to_string()),
             rules: ruling.rules().map(|rule| RuleDecision::new(&rule)).collect(),
         }
     }
 }
 
-impl Decision {
+impl Decision<'static> {
     /// By limits that the request brought: each is called by its text.
-    pub(super) fn of_own(listed: &Listed) -> Decision {
+    pub(super) fn of_own(listed: &Listed) -> Decision<'static> {
         let deciding = listed.deciding();
         let decision = deciding.map(|(_, decision)| decision);
         let error = decision.and_then(|decision| match decision.outcome() {
@@ -81,7 +86,7 @@ impl Decision {
         Decision {
             allowed: listed.allowed,
             reason: reason(if error.is_some() { Reason::Error } else { Reason::Limits }),
-            rule: deciding.map(|(limit, _)| limit.to_string()),
+            rule: deciding.map(|(limit, _)| Cow::Owned(limit.to_string())),
             limit: decision.map(tollgate::Decision::limit),
             remaining: decision.map(tollgate::Decision::remaining),
             retry_after_ms: wait.map(millis),
@@ -94,10 +99,10 @@ impl Decision {
     }
 }
 
-impl RuleDecision {
-    fn of_own((limit, decision): &(Limit, tollgate::Decision)) -> RuleDecision {
+impl<'r> RuleDecision<'r> {
+    fn of_own((limit, decision): &(Limit, tollgate::Decision)) -> RuleDecision<'static> {
         RuleDecision {
-            rule: limit.to_string(),
+            rule: Cow::Owned(limit.to_string()),
             allowed: decision.is_allowed(),
             shadow: false,
             limit: decision.limit(),
@@ -107,9 +112,9 @@ impl RuleDecision {
         }
     }
 
-    fn new(rule: &RuleFigures<'_>) -> RuleDecision {
+    fn new(rule: &RuleFigures<'r>) -> RuleDecision<'r> {
         RuleDecision {
-            rule: rule.rule().to_owned(),
+            rule: Cow::Borrowed(rule.rule()),
             allowed: rule.is_allowed(),
             shadow: rule.is_shadow(),
             limit: rule.limit(),
@@ -159,10 +164,20 @@ impl App {
     }
 }
 
+/// Bytes that the answer about a request takes.
+const USUAL: usize = 512;
+
 /// An answer of 200.
 pub(crate) fn json(answer: &impl Serialize) -> Response {
+    let mut written = Vec::with_capacity(USUAL);
     // Names, numbers and text always become JSON.
-    let mut response = Response::new(Body::from(serde_json::to_vec(answer).unwrap_or_default()));
+    let _ = serde_json::to_writer(&mut written, answer);
+    written_json(written)
+}
+
+/// As [`json`], of what is JSON already.
+pub(super) fn written_json(written: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(written));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

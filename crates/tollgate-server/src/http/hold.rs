@@ -86,11 +86,11 @@ impl Holds {
 }
 
 #[derive(Serialize)]
-struct Reserved {
+struct Reserved<'r> {
     id: String,
     timeout_ms: u64,
     #[serde(flatten)]
-    decision: Decision,
+    decision: Decision<'r>,
 }
 
 #[derive(Serialize)]
@@ -124,16 +124,18 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         };
         app.decided(Transport::Http, &request, held.ruling());
         let id = new_id()?;
-        let fields = app.fields(held.ruling());
-        let decision = Decision::new(held.ruling());
+        let told = Reserved {
+            id: format!("{id:032x}"),
+            timeout_ms: millis(timeout),
+            decision: Decision::new(held.ruling()),
+        };
+        let mut response = json(&told);
+        tell(response.headers_mut(), &app.fields(held.ruling()));
         if let Err(held) = app.holds.keep(id, Box::new(held), (now, now.after(timeout))) {
             // Where the store is away, they come back when the hold times out.
             let _ = held.cancel().await;
             return Ok(too_many(&app));
         }
-        let id = format!("{id:032x}");
-        let mut response = json(&Reserved { id, timeout_ms: millis(timeout), decision });
-        tell(response.headers_mut(), &fields);
         Ok(response)
     };
     reserved.await.unwrap_or_else(|problem: Problem| app.bad(&problem))

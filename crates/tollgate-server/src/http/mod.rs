@@ -1,5 +1,6 @@
 //! HTTP: JSON for programs, and headers for proxies.
 
+mod alarm;
 mod authorize;
 mod body;
 mod browser;
@@ -59,7 +60,7 @@ impl App {
 
 fn router(app: Arc<App>) -> Router {
     let router = Router::new()
-        .route("/v1/check", post(check::check))
+        .route("/v1/check", post(check::routed))
         .route("/v1/check/batch", post(check::batch))
         .route("/v1/peek", post(check::peek))
         .route("/v1/refund", post(check::refund))
