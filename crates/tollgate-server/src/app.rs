@@ -16,6 +16,7 @@ use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
 use crate::page::Feed;
 use crate::resp::RespBounds;
+use crate::tasks::Tasks;
 use crate::watched::Watched;
 
 /// What all requests share, over whatever transport they come.
@@ -35,6 +36,8 @@ pub(crate) struct App {
     pub(crate) feed: Feed,
     /// Whether the server accepts no more.
     pub(crate) stopping: AtomicBool,
+    /// Calls of gRPC and changes of operators, which outlive their connections.
+    pub(crate) tasks: Tasks,
 }
 
 /// What an operator may choose.
@@ -94,6 +97,7 @@ impl App {
             operators,
             feed,
             stopping,
+            tasks: Tasks::default(),
         }
     }
 }

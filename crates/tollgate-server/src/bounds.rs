@@ -173,6 +173,10 @@ pub(crate) const MAX_COUNTED: usize = 10_000;
 /// How long requests in flight have to end when the server stops: as long as a body may take.
 pub(crate) const DRAIN: Duration = BODY_TIMEOUT;
 
+/// How long calls and changes whose connections were cut off have to end: what is in memory does at
+/// once, and nothing is lost where a store elsewhere takes longer.
+pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);
+
 /// How long not to accept when the system has no room for another connection.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

@@ -40,6 +40,7 @@ mod resp;
 mod seldom;
 mod serve;
 mod stream;
+mod tasks;
 mod tls;
 mod top;
 mod watched;

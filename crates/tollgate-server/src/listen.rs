@@ -7,13 +7,17 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use crate::app::App;
-use crate::bounds::ACCEPT_PAUSE;
+use crate::bounds::{ACCEPT_PAUSE, Bound};
 use crate::metrics::{Transport, add};
+use crate::serve::Stopped;
 use crate::stream::Stream;
 use crate::tls::Acceptor;
 
@@ -44,12 +48,28 @@ impl Accepted {
         Ok(self)
     }
 
+    /// Whether there is a first byte, within the time for it and before it is time to stop. To be
+    /// waited for before anything is made for the connection: one that says nothing costs next to
+    /// nothing.
+    pub(crate) async fn speaks(&self, stop: &Stop) -> bool {
+        let Place { app, transport, .. } = &self.place;
+        tokio::select! {
+            readable = self.stream.readable() => readable.is_ok(),
+            () = sleep(app.settings.bounds.first_byte) => {
+                add(app.metrics.over(*transport, Bound::Waiting));
+                false
+            }
+            () = stop.wait() => false,
+        }
+    }
+
     /// The connection's bytes, once both sides agree on TLS where that is spoken; `None` if they
     /// do not, within the time for it. To be called where others need not wait.
     pub(crate) async fn open(self) -> Option<(Stream, Place)> {
         let Accepted { stream, tls, peer, place } = self;
         let Some(acceptor) = tls else { return Some((Stream::Plain(stream), place)) };
-        match acceptor.accept(place.transport, stream).await {
+        // In a box of its own, so that others need no room for it.
+        match Box::pin(acceptor.accept(place.transport, stream)).await {
             Ok(stream) => Some((Stream::Tls(Box::new(stream)), place)),
             Err(error) => {
                 add(&place.app.metrics.tls_failed);
@@ -126,13 +146,26 @@ async fn pause(error: &io::Error) {
     let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset];
     if !gone.contains(&error.kind()) {
         tracing::warn!(%error, "cannot accept a connection");
-        tokio::time::sleep(ACCEPT_PAUSE).await;
+        sleep(ACCEPT_PAUSE).await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         add(&self.app.metrics.connections(self.transport).closed);
+    }
+}
+
+/// Waits for connections to end, and cuts off what takes too long: when it returns, none of them
+/// does anything any more.
+pub(crate) async fn drain(mut connections: JoinSet<()>, within: Duration) -> Stopped {
+    let all = async { while connections.join_next().await.is_some() {} };
+    match timeout(within, all).await {
+        Ok(()) => Stopped::InOrder,
+        Err(_) => {
+            connections.shutdown().await;
+            Stopped::CutOff
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use tollgate_tower::ClientIp;
 use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
 use crate::backend::Backend;
-use crate::bounds::{Bounds, MAX_CONNECTIONS, MAX_THREADS};
+use crate::bounds::{Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_THREADS};
 use crate::grpc;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
@@ -111,7 +111,8 @@ impl Server {
     }
 
     /// Answers until `stop` is ready; then accepts no more, and ends what is in flight within a
-    /// bound.
+    /// bound. Once it returns nothing is decided any more, so that what the store holds may be
+    /// kept.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
         let Server { app, listeners, operators, tls } = self;
         let (stopper, stopping) = Stop::new();
@@ -146,7 +147,9 @@ impl Server {
         while let Some(ended) = serving.join_next().await {
             stopped = stopped.and(ended);
         }
-        stopped
+        // Calls end with their connections, and changes are let end: whoever keeps the state keeps
+        // all that was decided.
+        stopped.and(Ok(app.tasks.end(LAST_MOMENT).await))
     }
 }
 
@@ -341,6 +344,28 @@ impl std::error::Error for BindError {
         match self {
             BindError::Address(_, error) => Some(error),
             BindError::Tls(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, sleep};
+    use tollgate::{Gate, Policy};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stops_waits_for_what_goes_on_by_itself() {
+        for (takes, stopped) in
+            [(LAST_MOMENT / 2, Stopped::InOrder), (LAST_MOMENT * 2, Stopped::CutOff)]
+        {
+            let server = Server::builder(Gate::new(Policy::new()).unwrap());
+            let server = server.bind().await.unwrap();
+            let before = Instant::now();
+            server.app.tasks.spawn(sleep(takes));
+            assert_eq!(server.run(std::future::ready(())).await, stopped);
+            assert_eq!(before.elapsed(), takes.min(LAST_MOMENT));
         }
     }
 }

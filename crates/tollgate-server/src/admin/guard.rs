@@ -53,7 +53,8 @@ pub(super) async fn answer(
         Call { app: app_of_call, who: who.clone(), uri: head.uri, body, begun: begun.clone() };
     let answering = (route.answer)(call);
     // By itself, so that who hangs up meanwhile leaves nothing half done, and no change unwritten.
-    let answered = tokio::spawn(changed_and_written(answering, begun, Arc::clone(&app), who));
+    let answered = changed_and_written(answering, begun, Arc::clone(&app), who);
+    let answered = app.tasks.spawn(answered);
     match answered.await {
         Ok(Some(Ok(reply))) => reply.response(),
         Ok(Some(Err(problem))) => app.bad(&problem),

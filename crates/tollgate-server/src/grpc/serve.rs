@@ -1,13 +1,15 @@
 //! Connections of gRPC: HTTP/2, each within its bounds.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tonic_health::ServingStatus;
@@ -18,7 +20,7 @@ use crate::bounds::{
     Bound, CONNECTION_WINDOW, GRPC_IDLE, HEAD_TIMEOUT, MAX_HEADERS, MAX_STREAMS, PING_EVERY,
     PING_TIMEOUT, WRITE_TIMEOUT,
 };
-use crate::listen::{Accepted, Listener, Stop};
+use crate::listen::{Accepted, Listener, Stop, drain};
 use crate::metrics::{Transport, add};
 use crate::patience::Patience;
 use crate::serve::Stopped;
@@ -54,18 +56,19 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
     for name in names {
         health.clone().clear_service_status(name).await;
     }
-    let all = async { while connections.join_next().await.is_some() {} };
-    match timeout(app.settings.drain, all).await {
-        Ok(()) => Stopped::InOrder,
-        Err(_) => {
-            connections.shutdown().await;
-            Stopped::CutOff
-        }
+    drain(connections, app.settings.drain).await
+}
+
+/// Answers a connection that says something.
+async fn answer(accepted: Accepted, services: Services, stop: Stop) {
+    if accepted.speaks(&stop).await {
+        // In a box of its own, so that one that says nothing does not take up its room.
+        Box::pin(converse(accepted, services, stop)).await;
     }
 }
 
 /// Answers a connection's calls until either side has had enough.
-async fn answer(accepted: Accepted, services: Services, stop: Stop) {
+async fn converse(accepted: Accepted, services: Services, stop: Stop) {
     let peer = accepted.peer;
     let Some((stream, _place)) = accepted.open().await else { return };
     let app = services.app();
@@ -79,7 +82,7 @@ async fn answer(accepted: Accepted, services: Services, stop: Stop) {
     });
     let bounds = &app.settings.bounds;
     let stream = Patience::new(stream, WRITE_TIMEOUT).first_byte(bounds.first_byte);
-    let connection = http2::Builder::new(TokioExecutor::new())
+    let connection = http2::Builder::new(Calls(Arc::clone(&app)))
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEADERS)
@@ -113,6 +116,19 @@ async fn answer(accepted: Accepted, services: Services, stop: Stop) {
     // Tells the client to go elsewhere, and lets what it has begun end.
     connection.as_mut().graceful_shutdown();
     let _ = timeout(app.settings.drain, connection).await;
+}
+
+/// Lets calls go on by themselves, where the server's end waits for them.
+#[derive(Clone)]
+struct Calls(Arc<App>);
+
+impl<F> Executor<F> for Calls
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, call: F) {
+        self.0.tasks.spawn(call);
+    }
 }
 
 /// Ready when nothing was called for long; at first, when nothing was called at all.

@@ -1,21 +1,26 @@
 //! Connections of HTTP.
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::http::Method;
 use axum::Router;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
 use tollgate_tower::PeerAddr;
 use tower_service::Service;
 
+use super::alarm::Alarm;
 use crate::app::App;
 use crate::bounds::{Bound, HEAD_TIMEOUT, WRITE_TIMEOUT};
-use crate::listen::{Accepted, Listener, Stop};
+use crate::listen::{Accepted, Listener, Stop, drain};
 use crate::metrics::{Transport, add};
 use crate::patience::Patience;
 use crate::serve::Stopped;
@@ -25,80 +30,119 @@ pub(crate) const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-
 retry-after: 1\r\nconnection: close\r\ncontent-length: 114\r\n\r\n\
 {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections, try again later\"}";
 
+/// What nearly all requests ask for.
+const CHECK: &str = "/v1/check";
+
+/// What a listener answers with.
+struct Site {
+    app: Arc<App>,
+    router: Router,
+    whom: Whom,
+}
+
+/// Who is answered there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    Everybody,
+    Operators,
+}
+
 /// Answers until it is time to stop, and ends what is in flight within its bound.
 pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
     let router = super::router(Arc::clone(&app));
-    serve_router(listener, (app, router), stop).await
+    serve_site(listener, Site { app, router, whom: Whom::Everybody }, stop).await
 }
 
 /// As [`serve`], for operators alone.
 pub(crate) async fn serve_operators(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
     let router = super::operators_router(Arc::clone(&app));
-    serve_router(listener, (app, router), stop).await
+    serve_site(listener, Site { app, router, whom: Whom::Operators }, stop).await
 }
 
-async fn serve_router(
-    listener: Listener,
-    (app, router): (Arc<App>, Router),
-    stop: Stop,
-) -> Stopped {
-    let graceful = GracefulShutdown::new();
+async fn serve_site(listener: Listener, site: Site, stop: Stop) -> Stopped {
+    let site = Arc::new(site);
+    let mut connections = JoinSet::new();
     let mut stopping = pin!(stop.wait());
     loop {
         let accepted = tokio::select! {
             () = &mut stopping => break,
-            accepted = listener.accept(&app) => accepted,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept(&site.app) => accepted,
         };
-        let shared = (Arc::clone(&app), router.clone());
-        tokio::spawn(answer(accepted, shared, graceful.watcher()));
+        connections.spawn(answer(accepted, Arc::clone(&site), stop.clone()));
     }
     drop(listener);
-    match tokio::time::timeout(app.settings.drain, graceful.shutdown()).await {
-        Ok(()) => Stopped::InOrder,
-        Err(_) => Stopped::CutOff,
+    drain(connections, site.app.settings.drain).await
+}
+
+/// Answers a connection that says something.
+async fn answer(accepted: Accepted, site: Arc<Site>, stop: Stop) {
+    if accepted.speaks(&stop).await {
+        // In a box of its own, so that one that says nothing does not take up its room.
+        Box::pin(converse(accepted, site, stop)).await;
     }
 }
 
 /// Answers a connection's requests until either side has had enough.
-async fn answer(accepted: Accepted, (app, router): (Arc<App>, Router), watcher: Watcher) {
+async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
     let peer = accepted.peer;
     let Some((stream, _place)) = accepted.open().await else { return };
-    let shared = Arc::clone(&app);
-    let service = service_fn(move |mut request: ::http::Request<Incoming>| {
-        request.extensions_mut().insert(PeerAddr(peer));
-        let began = Instant::now();
-        let app = Arc::clone(&app);
-        let mut router = router.clone();
+    let (app, bounds) = (Arc::clone(&site.app), site.app.settings.bounds);
+    let service = service_fn(move |request: ::http::Request<Incoming>| {
+        let site = Arc::clone(&site);
         async move {
-            let answer = match super::browser::refused(&request) {
-                Some(problem) => Ok(app.bad(&problem)),
-                // A router is always ready.
-                None => router.call(request).await,
-            };
-            app.metrics.latency(Transport::Http).record(began.elapsed());
-            answer
+            let began = Instant::now();
+            let answer = site.answer(request, peer).await;
+            site.app.metrics.latency(Transport::Http).record(began.elapsed());
+            Ok::<_, Infallible>(answer)
         }
     });
-    let bounds = &shared.settings.bounds;
     let stream = Patience::new(stream, WRITE_TIMEOUT).first_byte(bounds.first_byte);
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(Alarm::default())
         .header_read_timeout(bounds.idle.unwrap_or(HEAD_TIMEOUT))
         .max_header_size(bounds.head)
         // A head and the beginning of a body.
         .max_buf_size(2 * bounds.head)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.wait() => {
+            // Answers what has begun, and closes.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         // hyper has answered these by itself, if there was anything to answer.
         if error.is_parse_too_large() {
-            add(shared.metrics.over(Transport::Http, Bound::Head));
+            add(app.metrics.over(Transport::Http, Bound::Head));
         } else if error.is_timeout() {
-            add(shared.metrics.over(Transport::Http, Bound::Waiting));
+            add(app.metrics.over(Transport::Http, Bound::Waiting));
         }
         if error.is_parse() {
-            add(&shared.metrics.bad_requests);
+            add(&app.metrics.bad_requests);
         }
         tracing::debug!(%peer, %error, "a connection ended early");
+    }
+}
+
+impl Site {
+    async fn answer(&self, mut request: ::http::Request<Incoming>, peer: SocketAddr) -> Response {
+        if let Some(problem) = super::browser::refused(&request) {
+            return self.app.bad(&problem);
+        }
+        // Nearly all ask for this, and a router costs more than the answer.
+        let is_check = request.method() == Method::POST && request.uri().path() == CHECK;
+        if is_check && self.whom == Whom::Everybody {
+            let (head, body) = request.into_parts();
+            return super::check::check(&self.app, &head.uri, body).await;
+        }
+        request.extensions_mut().insert(PeerAddr(peer));
+        // A router is always ready.
+        let Ok(answer) = self.router.clone().call(request).await;
+        answer
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::threads::{Threads, drain};
+use super::threads::Threads;
 use super::{Resp, connection};
 use crate::app::App;
 use crate::backend::Backend;
-use crate::listen::{Listener, Stop};
+use crate::listen::{Listener, Stop, drain};
 use crate::metrics::Transport;
 use crate::serve::Stopped;
 
@@ -75,7 +75,7 @@ async fn run_on(mut threads: Threads, listener: Listener, resp: Resp, stop: Stop
         });
     }
     drop(listener);
-    match tokio::join!(threads.end(), drain(connections, &resp)) {
+    match tokio::join!(threads.end(), drain(connections, resp.0.bounds.drain)) {
         (Stopped::InOrder, Stopped::InOrder) => Stopped::InOrder,
         _ => Stopped::CutOff,
     }

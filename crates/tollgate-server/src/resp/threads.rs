@@ -7,10 +7,9 @@ use std::thread;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::{Resp, connection};
-use crate::listen::{Accepted, Stop};
+use crate::listen::{Accepted, Stop, drain};
 use crate::serve::Stopped;
 
 /// Threads that connections are handed to in turn; by default there are none.
@@ -98,17 +97,5 @@ async fn serve(mut handed: mpsc::UnboundedReceiver<Accepted>, resp: Resp, stop: 
             }
         });
     }
-    drain(connections, &resp).await
-}
-
-/// Waits for connections to end, and cuts off what takes too long.
-pub(super) async fn drain(mut connections: JoinSet<()>, resp: &Resp) -> Stopped {
-    let all = async { while connections.join_next().await.is_some() {} };
-    match timeout(resp.0.bounds.drain, all).await {
-        Ok(()) => Stopped::InOrder,
-        Err(_) => {
-            connections.shutdown().await;
-            Stopped::CutOff
-        }
-    }
+    drain(connections, resp.0.bounds.drain).await
 }
