@@ -3,6 +3,7 @@
 //! A library beside the binary, so that the examples in `README.md` and `docs/` are compiled and
 //! run with its tests.
 
+mod bench;
 mod check;
 mod diff;
 mod duration;
@@ -14,6 +15,7 @@ mod policy_file;
 mod replay;
 mod schema;
 mod serve;
+mod signals;
 mod simulate;
 mod test;
 mod top;
@@ -40,6 +42,7 @@ struct Cli {
 #[allow(clippy::large_enum_variant, reason = "there is one, and it is not moved about")]
 enum Command {
     Serve(Box<serve::Serve>),
+    Bench(Box<bench::Bench>),
     Check(check::Check),
     Simulate(Box<simulate::Simulate>),
     Validate(validate::Validate),
@@ -90,6 +93,7 @@ pub fn run() -> ExitCode {
     let paint = Paint::for_stdout();
     let done = match &cli.command {
         Command::Serve(serve) => serve.run(&mut out, paint).map(|()| Found::Good),
+        Command::Bench(bench) => bench.run(&mut out, paint),
         Command::Check(check) => check.run(&mut out, paint).map(|()| Found::Good),
         Command::Simulate(simulate) => simulate.run(&mut out, paint).map(|()| Found::Good),
         Command::Validate(validate) => validate.run(&mut out, paint),

@@ -26,6 +26,7 @@ fn every_link_to_a_file_leads_somewhere() {
         ("ARCHITECTURE.md", include_str!("../../../ARCHITECTURE.md")),
         ("docs/library.md", include_str!("../../../docs/library.md")),
         ("docs/algorithms.md", include_str!("../../../docs/algorithms.md")),
+        ("docs/bench.md", include_str!("../../../docs/bench.md")),
         ("docs/choosing.md", include_str!("../../../docs/choosing.md")),
         ("docs/replay.md", include_str!("../../../docs/replay.md")),
         ("docs/simulate.md", include_str!("../../../docs/simulate.md")),

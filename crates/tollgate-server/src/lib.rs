@@ -45,6 +45,17 @@ mod tls;
 mod top;
 mod watched;
 
+/// Envoy's messages, for who asks this server: hidden and unstable.
+#[doc(hidden)]
+pub mod rls {
+    pub use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::{
+        RateLimitDescriptor, rate_limit_descriptor::Entry,
+    };
+    pub use crate::grpc::proto::envoy::service::ratelimit::v3::{
+        RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
+    };
+}
+
 pub use admin::{Admin, AdminListen, AdminRole, AdminTokenError, AdminTokens};
 pub use backend::{Backend, Held};
 pub use bounds::Bounds;

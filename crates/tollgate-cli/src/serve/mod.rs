@@ -8,7 +8,6 @@ mod flags;
 mod log;
 mod notify;
 mod operators;
-mod signals;
 mod snapshot;
 
 use std::io::Write;
@@ -20,12 +19,12 @@ use tollgate_server::{Backend, ReloadCounts, RespBounds, Server, ServerBuilder, 
 use tollgate_tower::ClientIp;
 
 use crate::paint::Paint;
+use crate::signals::Signals;
 use crate::{Failure, policy_file};
 use banner::Banner;
 use config::{Config, Configured, Given, Reread, Store};
 use envoy_folder::EnvoyFolder;
 use notify::Notify;
-pub(crate) use signals::Signals;
 
 pub(crate) use config::{read_both, schema};
 

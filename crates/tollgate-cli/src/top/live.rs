@@ -13,7 +13,7 @@ use super::screen::{Screen, listen};
 use super::state::{Command, Message, State};
 use super::{watch, work};
 use crate::Failure;
-use crate::serve::Signals;
+use crate::signals::Signals;
 
 /// Waits are counted down by the second.
 const TICK: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use super::table::{SPACE, Table, Tone, fitted};
 use super::text::{counted, harmless, lasted, micros, rate};
 use super::{Clock, history, json, tables, watch, work};
 use crate::paint::{self, Paint};
-use crate::serve::Signals;
+use crate::signals::Signals;
 use crate::{Failure, say};
 
 /// Longer keys are cut in tables.

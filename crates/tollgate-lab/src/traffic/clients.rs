@@ -2,7 +2,49 @@
 
 use std::collections::HashMap;
 
+use super::words::Words;
 use super::{Clients, MOST_CLIENTS, Random, Traffic, TrafficError};
+
+/// Whose each of a stream of requests is, by its number: any order of asking has the same outcome.
+///
+/// ```
+/// use tollgate_lab::traffic::Draws;
+///
+/// let draws = Draws::zipf(1_000, "1.1", 7)?;
+/// assert!(draws.client_of(12) < 1_000);
+/// assert_eq!(draws.client_of(12), Draws::zipf(1_000, "1.1", 7)?.client_of(12));
+/// # Ok::<(), tollgate_lab::traffic::TrafficError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Draws {
+    draw: Draw,
+    seed: u64,
+}
+
+impl Draws {
+    /// Clients from 0 to below `clients`, each as likely as the others.
+    pub fn evenly(clients: u32, seed: u64) -> Draws {
+        Draws { draw: Draw::new(Clients::Evenly(clients.max(1).into())), seed }
+    }
+
+    /// Clients by Zipf's law, whose exponent is a text such as `1.1`.
+    ///
+    /// # Errors
+    /// Where there are more than a million, or the text is no number from 0 to 10.
+    pub fn zipf(clients: u32, exponent: &str, seed: u64) -> Result<Draws, TrafficError> {
+        let many = u64::from(clients.max(1));
+        if many > MOST_CLIENTS {
+            return Err(TrafficError(format!("there are {many} of them, at most {MOST_CLIENTS}")));
+        }
+        let exponent = Words::of(exponent).thousandths("zipf")?;
+        Ok(Draws { draw: Draw::new(Clients::Zipf(many, exponent)), seed })
+    }
+
+    /// Whose the request of this number is.
+    pub fn client_of(&self, request: u64) -> u32 {
+        self.draw.next(&mut Random::new(self.seed, request))
+    }
+}
 
 /// Draws clients: the number of each is told from 0.
 #[derive(Clone, Debug)]
@@ -145,6 +187,26 @@ mod tests {
         assert!(counts[0].abs_diff(19_277) < 500, "{}", counts[0]);
         assert!(counts[1].abs_diff(9_638) < 400, "{}", counts[1]);
         assert!(counts[99] > 100, "{}", counts[99]);
+    }
+
+    #[test]
+    fn requests_are_drawn_by_their_number_in_any_order() {
+        let draws = Draws::zipf(100, "1", 3).unwrap();
+        let mut counts = [0u32; 100];
+        for request in (0..100_000).rev() {
+            counts[draws.client_of(request) as usize] += 1;
+        }
+        assert!(counts[0].abs_diff(19_277) < 500, "{}", counts[0]);
+        assert_ne!(draws.client_of(0), Draws::zipf(100, "1", 4).unwrap().client_of(0));
+        let evenly = Draws::evenly(1_000_000_000, 3);
+        let mut drawn: Vec<u32> = (0..1000).map(|request| evenly.client_of(request)).collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 1000, "no two of so many");
+        for wrong in ["", "-1", "1.0001", "11"] {
+            assert!(Draws::zipf(100, wrong, 3).is_err(), "{wrong}");
+        }
+        assert!(Draws::zipf(1_000_001, "1", 3).is_err());
     }
 
     #[test]

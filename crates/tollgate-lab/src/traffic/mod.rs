@@ -45,6 +45,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use arrivals::{Arrival, Arrivals};
+pub use clients::Draws;
 pub(crate) use clients::Roster;
 pub(crate) use random::Random;
 pub use words::read_duration;

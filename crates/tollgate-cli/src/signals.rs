@@ -1,4 +1,4 @@
-//! The signals that stop what runs until it is told to stop.
+//! The signals that stop what runs.
 
 use std::io;
 
@@ -49,7 +49,7 @@ impl Signals {
 
 impl Signals {
     /// Ends the process at the next signal, whatever it is doing.
-    pub(super) fn exit_at_next(mut self) {
+    pub(crate) fn exit_at_next(mut self) {
         tokio::spawn(async move {
             self.next().await;
             std::process::exit(CUT_SHORT);
