@@ -363,7 +363,7 @@ fn every_picture_of_every_kind_of_simulation_can_be_drawn() {
             assert!(!charts.is_empty(), "{picture:?}");
             assert!(charts.iter().all(|chart| chart.svg().contains("</svg>")));
         }
-        let page = simulated.report("tollgate simulate").html();
+        let page = simulated.report("tollgate simulate", &Picture::ALL).html();
         assert!(page.contains("hit hardest, of 11 clients"), "{page}");
         assert!(!simulated.table().text().is_empty());
     }
@@ -373,7 +373,7 @@ fn every_picture_of_every_kind_of_simulation_can_be_drawn() {
 fn a_client_with_a_hostile_name_is_text_everywhere() {
     let texts = ["steady 1/s as <img/src=x/onerror=alert(1)>\u{1b}[31m", "steady 2/s as ana"];
     let simulated = run(&Simulation::of_limits([limit("5/min")]).traffic(traffic(&texts)));
-    let page = simulated.report("tollgate simulate <img>").html();
+    let page = simulated.report("tollgate simulate <img>", &Picture::ALL).html();
     assert!(page.contains("&lt;img/src=x") && !page.contains("<img"), "{page}");
     let ranking = simulated.ranking().expect("there are two clients");
     let screen = tollgate_lab::picture::Screen::plain(80);
@@ -391,4 +391,27 @@ fn enormous_costs_are_added_up_as_far_as_can_be() {
             .window(Duration::from_secs(3_600));
         assert_eq!(self::run(&simulation).runs[0].busiest.units, most, "{text}");
     }
+}
+
+#[test]
+fn what_was_offered_is_drawn_beside_what_was_tried() {
+    // Retries are tries and are not offered again.
+    let texts = ["storm 50 for 1min retry every 1s"];
+    let simulated = run(&Simulation::of_limits([limit("1/s")]).traffic(traffic(&texts)));
+    let chart = &simulated.charts(Picture::Requests)[0];
+    assert!(chart.svg().contains("offered"), "{}", chart.svg());
+    let screen = tollgate_lab::picture::Screen::plain(80);
+    assert!(chart.terminal(screen).contains("offered"));
+    // Where nobody tries again, the bars together are what was offered.
+    let simulated = run(&Simulation::of_limits([limit("1/s")]).traffic(traffic(&["steady 2/s"])));
+    assert!(!simulated.charts(Picture::Requests)[0].svg().contains(">offered<"));
+}
+
+#[test]
+fn a_page_has_the_pictures_that_were_asked_for() {
+    let simulated = run(&Simulation::of_limits([limit("5/min")]).traffic(traffic(&["steady 1/s"])));
+    let page = |pictures: &[Picture]| simulated.report("tollgate simulate", pictures).html();
+    assert!(page(&Picture::ALL).contains("remaining"));
+    let one = page(&[Picture::Window]);
+    assert!(one.contains("went ahead in the last") && !one.contains("remaining"), "{one}");
 }

@@ -127,7 +127,7 @@ enum Choice {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
-    /// What was admitted and refused
+    /// What was offered, admitted and refused
     Requests,
     /// How much went ahead within a window
     Window,
@@ -151,7 +151,7 @@ impl Simulate {
             write::svg(path, &simulated, asked)?;
         }
         if let Some(path) = &self.html {
-            write::html(path, &simulated)?;
+            write::html(path, &simulated, asked)?;
         }
         if self.json {
             return Ok(write::json(out, &simulated)?);

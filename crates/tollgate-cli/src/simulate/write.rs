@@ -73,8 +73,8 @@ pub(super) fn svg(path: &Path, simulated: &Simulated, pictures: &[Picture]) -> i
     write_file(path, &panels(&simulated.lead(), &charts, columns))
 }
 
-pub(super) fn html(path: &Path, simulated: &Simulated) -> io::Result<()> {
-    write_file(path, &simulated.report(&command()).html())
+pub(super) fn html(path: &Path, simulated: &Simulated, pictures: &[Picture]) -> io::Result<()> {
+    write_file(path, &simulated.report(&command(), pictures).html())
 }
 
 /// The command as it was given, to be given again.

@@ -10,7 +10,7 @@ use crate::picture::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Picture {
-    /// What was admitted and refused over time, for each run.
+    /// What was offered, admitted and refused over time, for each run.
     Requests,
     /// How much went ahead within a window, all the time.
     Window,
@@ -116,6 +116,11 @@ impl Simulated {
                 chart = self.with_outage(chart.with(without.tone(Tone::Note)));
             }
             chart = chart.with(self.bars("refused", run, |slot| slot.refused).tone(Tone::Bad));
+            if run.tries > run.offered {
+                // Without retries the bars together are what was offered.
+                let offered = self.line("offered", run, |slot| Some(slot.offered));
+                chart = chart.with(offered.tone(Tone::Quiet));
+            }
             if run.delayed > 0 {
                 let ahead = self.line("goes ahead", run, |slot| Some(slot.went_ahead));
                 chart = chart.with(ahead.tone(Tone::Nth(5)));
@@ -203,8 +208,8 @@ impl Simulated {
         }))
     }
 
-    /// A page with all of it; `made_by` is the command that makes it again.
-    pub fn report(&self, made_by: &str) -> Report {
+    /// A page with these pictures; `made_by` is the command that makes it again.
+    pub fn report(&self, made_by: &str, pictures: &[Picture]) -> Report {
         let title = match self.runs.as_slice() {
             [_] => format!("What passes {}", self.subject),
             runs => format!("{}: {} ways side by side", self.subject, runs.len()),
@@ -217,7 +222,7 @@ impl Simulated {
             [run] => report.figures(self.figures(run)),
             _ => report.table(&self.table()),
         };
-        report = report.charts(Picture::ALL.into_iter().flat_map(|picture| self.charts(picture)));
+        report = report.charts(pictures.iter().flat_map(|picture| self.charts(*picture)));
         if let Some(ranking) = self.ranking() {
             report = report.heading("Clients").rankings([ranking]);
         }
