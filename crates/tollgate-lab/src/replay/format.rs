@@ -7,7 +7,7 @@ use memchr::memchr_iter;
 
 use super::Mistake;
 use super::block::Block;
-use super::bounds::{MAX_LINE, SNIFFED_LINES};
+use super::bounds::MAX_LINE;
 use super::common::Common;
 use super::fields::Wanted;
 use super::json::Json;
@@ -118,9 +118,10 @@ fn comma(header: &str) -> u8 {
     if header.contains(',') || !header.contains(';') { b',' } else { b';' }
 }
 
-/// Finds out the format by the first lines.
+/// Finds out the format by the first line that can be read, of all that the first block has:
+/// whatever comes before is malformed, and no reason not to go on.
 fn sniff(text: &str, wanted: &Wanted) -> Result<Format, Mistake> {
-    let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(SNIFFED_LINES);
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let reads = |mut reader: Reader| {
         lines().any(|line| {
             let read = reader.read(&Line::new(line, 0, line.len()), &mut Block::default());
@@ -142,11 +143,11 @@ fn sniff(text: &str, wanted: &Wanted) -> Result<Format, Mistake> {
     if Separated::is_header(header, comma(header), wanted) {
         return Ok(Format::Csv);
     }
-    Err(unknown(header, wanted))
+    Err(unknown(header, lines().count(), wanted))
 }
 
 /// Says what could be meant by a log that is none of what is known.
-fn unknown(first: &str, wanted: &Wanted) -> Mistake {
+fn unknown(first: &str, lines: usize, wanted: &Wanted) -> Mistake {
     // What is wrong with a field is worth more than that no format was found.
     let is_common = || {
         let mut common = Common::new(&wanted.without_fields()).ok()?;
@@ -163,7 +164,7 @@ fn unknown(first: &str, wanted: &Wanted) -> Mistake {
     }
     let shown: String = first.chars().take(80).collect();
     Mistake::new(format!(
-        "cannot tell the format by the first lines, say it with --format common, json, csv or tsv; the first is {shown:?}"
+        "cannot tell the format: none of the first {lines} lines can be read in any; say it with --format common, json, csv or tsv, to go on with what can be read. The first is {shown:?}"
     ))
 }
 

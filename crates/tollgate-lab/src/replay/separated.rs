@@ -15,10 +15,10 @@ use super::time::Times;
 pub(super) struct Separated {
     separator: u8,
     columns: usize,
-    /// The column of the time.
-    time: usize,
-    /// Of each slot its column, and whether it is a path.
-    slots: Vec<(Option<usize>, bool)>,
+    /// The columns of the time, best first.
+    time: Vec<usize>,
+    /// Of each slot its columns, best first, and whether it is a path.
+    slots: Vec<(Vec<usize>, bool)>,
     times: Times,
     /// The columns of a line.
     found: Vec<Span>,
@@ -34,12 +34,12 @@ impl Separated {
             .map_err(|wrong| Mistake::new(format!("the header {wrong}")))?;
         let text = |span: &Span| line.get(*span).or_else(|| out.get(*span)).unwrap_or_default();
         let names: Vec<&str> = spans.iter().map(|span| text(span).trim()).collect();
-        let place = |slot: &Slot| {
+        let places = |slot: &Slot| -> Vec<usize> {
             let by_name = |name: &str| {
                 let name = name.strip_prefix('.').unwrap_or(name);
                 names.iter().position(|column| *column == name)
             };
-            slot.candidates().find_map(by_name)
+            slot.candidates().filter_map(by_name).collect()
         };
         let missing = |name: &str, field: &str| {
             Mistake::new(format!(
@@ -48,17 +48,18 @@ impl Separated {
             ))
         };
         for slot in std::iter::once(&wanted.time).chain(&wanted.slots) {
-            if let (Some((name, field)), None) = (slot.mapped(), place(slot)) {
+            if let (Some((name, field)), true) = (slot.mapped(), places(slot).is_empty()) {
                 return Err(missing(name, field));
             }
         }
-        let time = place(&wanted.time).ok_or_else(|| {
-            Mistake::new(format!(
+        let time = places(&wanted.time);
+        if time.is_empty() {
+            return Err(Mistake::new(format!(
                 "no column is known to be the time, say which with --field time=COLUMN; there are {}",
                 cut(&names.join(", "), SHOWN_LINE)
-            ))
-        })?;
-        let slots = wanted.slots.iter().map(|slot| (place(slot), slot.is_path())).collect();
+            )));
+        }
+        let slots = wanted.slots.iter().map(|slot| (places(slot), slot.is_path())).collect();
         let columns = names.len();
         Ok(Separated {
             separator,
@@ -84,17 +85,17 @@ impl Separated {
             return Err(Wrong::Columns { has: self.found.len(), wanted: self.columns });
         }
         let text = |span: Span| line.get(span).or_else(|| out.get(span)).unwrap_or_default();
-        let time = text(self.found[self.time]);
-        if time.is_empty() {
-            return Err(Wrong::NoTime);
-        }
+        // A column that is empty hides no other.
+        let first = |columns: &[usize]| {
+            let spans = columns.iter().map(|column| self.found[*column]);
+            let mut filled = spans.filter(|span| !matches!(text(*span), "" | "-"));
+            filled.next()
+        };
+        let time = text(first(&self.time).ok_or(Wrong::NoTime)?);
         let time = self.times.any(time.as_bytes()).ok_or(Wrong::Time)?;
-        let value = |(column, is_path): &(Option<usize>, bool)| {
-            let span = column.map_or(Span::ABSENT, |column| self.found[column]);
-            match text(span) {
-                "" | "-" => Span::ABSENT,
-                text => text.find('?').filter(|_| *is_path).map_or(span, |query| span.cut(query)),
-            }
+        let value = |(columns, is_path): &(Vec<usize>, bool)| {
+            let Some(span) = first(columns) else { return Span::ABSENT };
+            text(span).find('?').filter(|_| *is_path).map_or(span, |query| span.cut(query))
         };
         let values: smallvec::SmallVec<[Span; 8]> = self.slots.iter().map(value).collect();
         out.spans.push(line.span());

@@ -267,3 +267,35 @@ fn a_common_line_may_begin_with_the_virtual_host() {
         assert_eq!(read[4..], ["/a", "curl/8"], "{start}");
     }
 }
+
+#[test]
+fn an_empty_column_hides_no_other_that_says_the_same() {
+    let header = "time,user,remote_user,uri,request_uri\n";
+    let found = |line: &str| values(header, line, &["user", "path"], &[]);
+    assert_eq!(found("1794824030,,ana,/a?x=1,/b\n"), ["ana", "/a"]);
+    assert_eq!(found("1794824030,-,ana,-,/b?y\n"), ["ana", "/b"]);
+    assert_eq!(found("1794824030,bob,ana,/a,\n"), ["bob", "/a"]);
+    assert_eq!(found("1794824030,,,/a,\n"), ["absent", "/a"]);
+    // The time, too.
+    let times = values("time,ts,ip\n", ",1794824030,::1\n", &["ip"], &[]);
+    assert_eq!(times, ["::1"]);
+}
+
+#[test]
+fn a_log_that_begins_with_what_cannot_be_read_is_read_on() {
+    let banner = "# of server 7, do not edit\n".repeat(50);
+    for line in [
+        "203.0.113.9 - ana [16/Nov/2026:10:13:50 +0000] \"GET / HTTP/1.1\" 200 5\n",
+        "{\"time\": 1794824030, \"ip\": \"::1\"}\n",
+    ] {
+        let log = format!("{banner}{line}");
+        let report = run(&log, &telling(&["ip"]), &Settings::default()).expect("it is readable");
+        assert_eq!((report.requests, report.malformed.lines), (1, 50), "{line}");
+    }
+    // Where the format is said, also where nothing at all can be read.
+    let said = Settings { format: Some(Format::Common), ..Settings::default() };
+    let report = run(&banner, &telling(&["ip"]), &said).expect("the format is said");
+    assert_eq!((report.requests, report.malformed.lines), (0, 50));
+    let error = run(&banner, &telling(&["ip"]), &Settings::default()).unwrap_err().to_string();
+    assert!(error.contains("none of the first 50 lines can be read"), "{error}");
+}
