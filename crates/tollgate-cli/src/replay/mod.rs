@@ -98,11 +98,11 @@ impl Replay {
                 "standard input can be read once, \"-\" is given twice".into(),
             ]));
         }
-        let mut bar = Bar::new(&logs);
-        let report =
-            replay::replay(&logs, &policy, against.as_ref(), &self.settings(), &mut |progress| {
-                bar.show(progress);
-            });
+        let settings = self.settings();
+        let mut bar = Bar::new(&logs, settings.order);
+        let report = replay::replay(&logs, &policy, against.as_ref(), &settings, &mut |progress| {
+            bar.show(progress);
+        });
         bar.end();
         let report = report.map_err(failure)?;
         if let Some(path) = &self.html {

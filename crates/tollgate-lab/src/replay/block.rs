@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read};
 
 use memchr::{memchr, memrchr};
 
-use super::bounds::{BLOCK, MAX_LINE};
+use super::bounds::MAX_LINE;
 
 /// Where a value is in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,8 @@ impl Block {
 /// Cuts what it reads into blocks of whole lines.
 pub(super) struct Blocks<R> {
     from: R,
+    /// How large a block is about.
+    size: usize,
     /// The beginning of a line whose end is not read yet.
     rest: Vec<u8>,
     ended: bool,
@@ -111,8 +113,8 @@ pub(super) struct Raw {
 }
 
 impl<R: Read> Blocks<R> {
-    pub(super) fn new(from: R) -> Blocks<R> {
-        Blocks { from, rest: Vec::new(), ended: false, spare: Vec::new() }
+    pub(super) fn new(from: R, size: usize) -> Blocks<R> {
+        Blocks { from, size, rest: Vec::new(), ended: false, spare: Vec::new() }
     }
 
     /// The next lines; `None` when there are no more.
@@ -122,7 +124,7 @@ impl<R: Read> Blocks<R> {
         let mut searched = 0;
         while !self.ended {
             let cut = memrchr(b'\n', &bytes[searched..]).map(|at| searched + at + 1);
-            if let (Some(cut), true) = (cut, bytes.len() >= BLOCK / 2) {
+            if let (Some(cut), true) = (cut, bytes.len() >= self.size / 2) {
                 self.rest.extend_from_slice(&bytes[cut..]);
                 bytes.truncate(cut);
                 break;
@@ -134,7 +136,7 @@ impl<R: Read> Blocks<R> {
                 self.skip()?;
                 return Ok(Some(Raw { text: String::new(), overlong: true }));
             }
-            let want = BLOCK.saturating_sub(bytes.len()).max(BLOCK / 2);
+            let want = self.size.saturating_sub(bytes.len()).max(self.size / 2);
             self.ended = self.read(&mut bytes, want)? == 0;
         }
         let text = String::from_utf8(bytes);
@@ -167,7 +169,7 @@ impl<R: Read> Blocks<R> {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
-            if self.read(&mut bytes, BLOCK)? == 0 {
+            if self.read(&mut bytes, self.size)? == 0 {
                 self.ended = true;
                 return Ok(());
             }

@@ -1,11 +1,45 @@
 //! Every maximum of a replay in one place, each with its reason.
 
-/// How much is asked of a file at once.
-pub(super) const READ_BUFFER: usize = 128 << 10;
+/// How much is asked of a file at once, and how much text is read into one block: enough that what
+/// is done for each costs nothing, and little enough that lines are still in the cache when they are
+/// decided. With many logs, less.
+const READ_BUFFER: usize = 128 << 10;
+const BLOCK: usize = 256 << 10;
 
-/// How much text is read into one block: enough that what is done for each block costs nothing,
-/// and little enough that its lines are still in the cache when they are decided.
-pub(super) const BLOCK: usize = 256 << 10;
+/// The least of it: a block need not be larger than a page or two.
+const LEAST_BUFFER: usize = 8 << 10;
+
+/// How much all buffers together may take.
+const BUFFERS: usize = 96 << 20;
+
+/// How many files are kept open. More are opened anew for each of their blocks: a process may have
+/// a thousand or so.
+const OPEN_FILES: usize = 64;
+
+/// What each of so many logs may take, so that thousands take no more than a few do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// How much is asked of a file at once.
+    pub(super) read_buffer: usize,
+    /// How much text is read into one block.
+    pub(super) block: usize,
+    /// How much text waits for lines before it.
+    pub(super) held: usize,
+    /// Whether files stay open while they are read.
+    pub(super) stay_open: bool,
+}
+
+impl Share {
+    pub(super) fn of(logs: usize) -> Share {
+        let part = BUFFERS / logs.max(1);
+        Share {
+            read_buffer: (part / 4).clamp(LEAST_BUFFER, READ_BUFFER),
+            block: (part / 2).clamp(LEAST_BUFFER, BLOCK),
+            held: MAX_HELD / logs.max(1),
+            stay_open: logs <= OPEN_FILES,
+        }
+    }
+}
 
 /// The longest line that is looked at: servers cut requests far below. A longer one is malformed,
 /// and read over without being held.
@@ -13,7 +47,7 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 
 /// How much text waits for lines before it, unless everything is sorted: what a very busy server
 /// writes within the window.
-pub(super) const MAX_HELD: usize = 512 << 20;
+const MAX_HELD: usize = 512 << 20;
 
 /// How many malformed lines are shown.
 pub(super) const SHOWN_MALFORMED: usize = 5;
@@ -23,9 +57,6 @@ pub(super) const SHOWN_LINE: usize = 300;
 
 /// How many bytes of a key are shown.
 pub(super) const SHOWN_KEY: usize = 200;
-
-/// How many lines are looked at to find out the format.
-pub(super) const SNIFFED_LINES: usize = 20;
 
 /// How many keys with the most refusals are kept: those with fewer are forgotten first, and any
 /// key with more than a four-thousandth of all refusals is there.

@@ -7,7 +7,7 @@ use super::against::Against;
 use super::clients::{Refusal, Refusals};
 use super::fields::{Attribute, Wanted};
 use super::ladder::{Ladders, Offer};
-use super::merge::Taken;
+use super::merge::{Batch, Logs, Taken};
 use super::report::OrderReport;
 use super::tally::Tally;
 use super::{Failure, Settings};
@@ -17,8 +17,10 @@ pub(super) struct Decider<'w> {
     wanted: &'w Wanted,
     clock: ManualClock,
     pub(super) gate: Gate,
-    /// Microseconds.
+    /// The latest time of a line so far, in microseconds.
     now: u64,
+    /// What the clock shows.
+    shown: u64,
     pub(super) order: OrderReport,
     /// Of each attribute, how many lines have it.
     pub(super) present: Vec<u64>,
@@ -53,6 +55,7 @@ impl<'w> Decider<'w> {
             gate: gate(policy)?,
             clock,
             now: 0,
+            shown: 0,
             order: OrderReport::default(),
             present: vec![0; wanted.attributes.len()],
             tally: Tally::new(policy),
@@ -63,21 +66,41 @@ impl<'w> Decider<'w> {
         })
     }
 
-    /// Decides a line.
+    /// Decides lines, in their order.
+    ///
+    /// All are looked at before the first is decided: what the gate knows of their keys is then
+    /// brought near while others are, and waiting for it is most of what a decision takes.
+    pub(super) fn decide(&mut self, logs: &Logs<'_, '_>, batch: &Batch) {
+        let all: Vec<Seen<'_>> = batch.iter().map(|taken| self.see(logs.line(*taken))).collect();
+        all.iter().for_each(|seen| self.decide_one(seen));
+    }
+
     #[inline]
-    pub(super) fn decide(&mut self, line: &Taken<'_>) {
-        self.move_clock(line.entry.time);
-        let request = self.request(line);
-        let ruling = self.gate.check(&request);
-        let is_refused = is_refused(&ruling);
-        self.count(&request, is_refused);
-        self.tally.count(&ruling, self.now);
-        if is_refused {
-            self.refusals.add(&Refusal { ruling: &ruling, request: &request, line, now: self.now });
+    fn see<'r>(&mut self, line: Taken<'r>) -> Seen<'r>
+    where
+        'w: 'r,
+    {
+        let now = self.time_of(line.entry.time);
+        // Overrides end by the clock.
+        self.show(now);
+        let request = self.request(&line);
+        let tier = self.look(&request);
+        Seen { line, request, now, tier }
+    }
+
+    #[inline]
+    fn decide_one(&mut self, seen: &Seen<'_>) {
+        let Seen { line, request, now, tier } = seen;
+        self.show(*now);
+        let ruling = self.gate.check(request);
+        self.tally.count(&ruling, *now);
+        if is_refused(&ruling) {
+            self.tally.count_refused_tier(*tier);
+            self.refusals.add(&Refusal { ruling: &ruling, request, line, now: *now });
         }
         if let Some((old, against)) = &mut self.against {
-            let before = old.check(&request);
-            let of = |ruling| Refusal { ruling, request: &request, line, now: self.now };
+            let before = old.check(request);
+            let of = |ruling| Refusal { ruling, request, line, now: *now };
             // What can never pass is refused here: it is to a client, and its cost may have been
             // fine for the other policy.
             match (!ruling.is_allowed(), !before.is_allowed()) {
@@ -89,13 +112,22 @@ impl<'w> Decider<'w> {
         }
     }
 
-    fn move_clock(&mut self, time: u64) {
-        if time > self.now {
-            self.now = time;
-            self.clock.set(Timestamp::from_nanos(time.saturating_mul(1000)));
-        } else if time < self.now {
+    /// When a line is decided: at its time, or where that is past, now.
+    #[inline]
+    fn time_of(&mut self, time: u64) -> u64 {
+        if time < self.now {
             self.order.late += 1;
             self.order.latest_micros = self.order.latest_micros.max(self.now - time);
+        }
+        self.now = self.now.max(time);
+        self.now
+    }
+
+    #[inline]
+    fn show(&mut self, time: u64) {
+        if time != self.shown {
+            self.shown = time;
+            self.clock.set(Timestamp::from_nanos(time.saturating_mul(1000)));
         }
     }
 
@@ -119,14 +151,15 @@ impl<'w> Decider<'w> {
         }
     }
 
-    /// Counts the request under the rules that apply to it.
+    /// Counts the request under the rules that apply to it and under its tier, whose place it
+    /// tells.
     #[inline]
-    fn count(&mut self, request: &Request<'_>, is_refused: bool) {
+    fn look(&mut self, request: &Request<'_>) -> Option<usize> {
         let (tally, ladders, key, now) =
             (&mut self.tally, &mut self.ladders, &mut self.key, self.now);
         self.gate.visit(request, |visited| {
-            tally.count_tier(visited.tier(), is_refused);
             for rule in visited.rules() {
+                rule.bring_near();
                 tally.count_rule(rule.number());
                 let Some(ladders) = ladders.as_mut() else { continue };
                 key.clear();
@@ -136,8 +169,19 @@ impl<'w> Decider<'w> {
                     ladders.offer(rule.number(), limit, offer);
                 }
             }
-        });
+            tally.count_tier(visited.tier())
+        })
     }
+}
+
+/// A line that was looked at and is still to be decided.
+struct Seen<'r> {
+    line: Taken<'r>,
+    request: Request<'r>,
+    /// When it is decided.
+    now: u64,
+    /// The place of its tier.
+    tier: Option<usize>,
 }
 
 /// How many limits a policy has, those of overrides left aside.

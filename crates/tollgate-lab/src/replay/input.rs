@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
-use super::bounds::READ_BUFFER;
+use super::bounds::Share;
 
 /// A log to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,26 +51,53 @@ impl Log {
     }
 
     /// Opens it, and adds what is read of it to `read`.
-    pub(super) fn open(&self, read: &Rc<Cell<u64>>) -> io::Result<Box<dyn Read>> {
+    pub(super) fn open(&self, read: &Rc<Cell<u64>>, share: Share) -> io::Result<Box<dyn Read>> {
+        let size = share.read_buffer;
         match self {
-            Log::Stdin => plain(io::stdin().lock(), read),
-            Log::Bytes(bytes) => plain(io::Cursor::new(Arc::clone(bytes)), read),
+            Log::Stdin => plain(io::stdin().lock(), size, read),
+            Log::Bytes(bytes) => plain(io::Cursor::new(Arc::clone(bytes)), size, read),
             Log::File(path) => {
                 let file = File::open(path)?;
+                let about = file.metadata()?;
                 // Reading one would say so less clearly.
-                if file.metadata()?.is_dir() {
+                if about.is_dir() {
                     return Err(io::Error::new(ErrorKind::IsADirectory, "is a directory"));
                 }
-                plain(file, read)
+                // What is no file, such as a pipe, cannot be opened a second time.
+                if share.stay_open || !about.is_file() {
+                    return plain(file, size, read);
+                }
+                plain(Reopened { path: path.clone(), at: 0 }, size, read)
             }
         }
     }
 }
 
+/// A file that is open only while it is read from.
+struct Reopened {
+    path: PathBuf,
+    /// How much of it was read.
+    at: u64,
+}
+
+impl Read for Reopened {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.at))?;
+        let length = file.read(to)?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
 /// What `from` holds, without the compression it may have.
-pub(super) fn plain(from: impl Read + 'static, read: &Rc<Cell<u64>>) -> io::Result<Box<dyn Read>> {
+pub(super) fn plain(
+    from: impl Read + 'static,
+    buffer: usize,
+    read: &Rc<Cell<u64>>,
+) -> io::Result<Box<dyn Read>> {
     let counted = Counted { from, read: Rc::clone(read) };
-    let mut from = BufReader::with_capacity(READ_BUFFER, counted);
+    let mut from = BufReader::with_capacity(buffer, counted);
     // A pipe may give less than a magic number at first: what it gives is looked at with the rest.
     let mut begin = Vec::new();
     from.by_ref().take(4).read_to_end(&mut begin)?;

@@ -24,6 +24,7 @@ pub(super) enum Wrong {
     Columns { has: usize, wanted: usize },
     Quotes,
     Cost,
+    FarAhead,
 }
 
 impl<'t> Line<'t> {
@@ -86,6 +87,9 @@ impl fmt::Display for Wrong {
             }
             Wrong::Quotes => f.write_str("has a quote that does not end"),
             Wrong::Cost => f.write_str("its cost is no whole number"),
+            Wrong::FarAhead => {
+                f.write_str("its time is more than a day ahead of the lines around it")
+            }
         }
     }
 }

@@ -1,26 +1,37 @@
 //! Several logs as one: the lines of all, in order of time.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::block::{Block, Span};
+use super::bounds::Share;
 use super::fields::Wanted;
 use super::input::Log;
 use super::order::Entry;
-use super::report::Malformed;
+use super::progress::Account;
 use super::stream::Stream;
 use super::{Failure, Settings};
 
 /// All logs.
-pub(super) struct Logs<'w> {
+pub(super) struct Logs<'w, 'p> {
     streams: Vec<Stream<'w>>,
-    /// The next line of each.
-    heads: Vec<Option<Entry>>,
-    /// Which of them the last line was of.
-    current: Option<usize>,
-    read: Rc<Cell<u64>>,
-    pub(super) malformed: Malformed,
+    /// The next line of each that has one: the earliest first, and of one time
+    /// that of the log that was named first.
+    heads: BinaryHeap<Reverse<Head>>,
+    /// Logs that have no more lines, and go when the last are done with.
+    ended: Vec<usize>,
+    pub(super) account: Account<'p>,
 }
+
+/// How many lines are taken at once: enough that what their requests need of memory is on its way
+/// while those before are decided, and few enough that it is still near then.
+const BATCH: usize = 32;
+
+/// Lines that are decided together, each with the number of its log.
+pub(super) type Batch = Vec<(usize, Entry)>;
+
+/// When a log goes on, which it is, and with which line.
+type Head = (u64, usize, Entry);
 
 /// A line and where it is from.
 pub(super) struct Taken<'s> {
@@ -44,54 +55,56 @@ impl<'s> Taken<'s> {
     }
 }
 
-impl<'w> Logs<'w> {
+impl<'w, 'p> Logs<'w, 'p> {
     pub(super) fn open(
         logs: &[Log],
         wanted: &'w Wanted,
         settings: &Settings,
-    ) -> Result<Logs<'w>, Failure> {
-        let read = Rc::new(Cell::new(0));
-        let mut streams = Vec::new();
-        for log in logs {
+        mut account: Account<'p>,
+    ) -> Result<Logs<'w, 'p>, Failure> {
+        let share = Share::of(logs.len());
+        let (mut streams, mut heads) = (Vec::new(), BinaryHeap::new());
+        for (at, log) in logs.iter().enumerate() {
             let name = log.name();
-            let from = log.open(&read).map_err(|error| Failure::Log(name.clone(), error))?;
-            streams.push(Stream::new(name, from, wanted, settings));
+            let from = log.open(&account.read, share);
+            let from = from.map_err(|error| Failure::Log(name.clone(), error))?;
+            let mut stream = Stream::new(name, from, wanted, (settings, share));
+            match stream.next(&mut account)? {
+                Some(entry) => heads.push(Reverse((entry.time, at, entry))),
+                None => stream.close(),
+            }
+            streams.push(stream);
         }
-        let mut malformed = Malformed::default();
-        let mut heads = Vec::new();
-        for stream in &mut streams {
-            heads.push(stream.next(&mut malformed)?);
-        }
-        Ok(Logs { streams, heads, current: None, read, malformed })
+        Ok(Logs { streams, heads, ended: Vec::new(), account })
     }
 
-    /// The earliest line of all that has not been taken.
-    #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Taken<'_>>, Failure> {
-        if let Some(last) = self.current.take() {
-            if let Some(entry) = self.heads[last].take() {
-                self.streams[last].release(&entry);
-            }
-            self.heads[last] = self.streams[last].next(&mut self.malformed)?;
+    /// Lets go of the lines of a batch and takes the earliest that follow; none at the end.
+    pub(super) fn next(&mut self, batch: &mut Batch) -> Result<(), Failure> {
+        for (at, entry) in batch.drain(..) {
+            self.streams[at].release(&entry);
         }
-        let times = self.heads.iter().enumerate();
-        let earliest = times.filter_map(|(at, head)| Some((head.as_ref()?.time, at))).min();
-        let Some((_, at)) = earliest else { return Ok(None) };
-        self.current = Some(at);
-        let Some(entry) = self.heads[at] else { return Ok(None) };
+        self.ended.drain(..).for_each(|at| self.streams[at].close());
+        while batch.len() < BATCH {
+            let Some(Reverse((_, at, entry))) = self.heads.pop() else { break };
+            batch.push((at, entry));
+            self.account.decide();
+            match self.streams[at].next(&mut self.account)? {
+                Some(entry) => self.heads.push(Reverse((entry.time, at, entry))),
+                None => self.ended.push(at),
+            }
+        }
+        if batch.is_empty() {
+            self.account.tell();
+        }
+        Ok(())
+    }
+
+    /// A line of a batch.
+    #[inline]
+    pub(super) fn line(&self, (at, entry): (usize, Entry)) -> Taken<'_> {
         let stream = &self.streams[at];
         let (block, spans) = stream.values(&entry);
-        Ok(Some(Taken { entry, log: &stream.name, block, spans }))
-    }
-
-    /// How many bytes were read of all, as they are kept.
-    pub(super) fn bytes(&self) -> u64 {
-        self.read.get()
-    }
-
-    /// How many lines were read of all.
-    pub(super) fn lines(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.lines).sum()
+        Taken { entry, log: &stream.name, block, spans }
     }
 
     pub(super) fn hurried(&self) -> u64 {

@@ -28,6 +28,7 @@ mod bounds;
 mod clients;
 mod common;
 mod decide;
+mod doubts;
 mod fields;
 mod format;
 mod input;
@@ -36,6 +37,7 @@ mod ladder;
 mod line;
 mod merge;
 mod order;
+mod progress;
 mod report;
 mod route;
 mod separated;
@@ -55,6 +57,7 @@ pub use fields::FieldMap;
 pub use format::Format;
 pub use input::Log;
 pub use order::Order;
+pub use progress::Progress;
 pub use report::{
     AgainstReport, ClientReport, Clients, Difference, Example, ListReport, Malformed,
     MalformedLine, NotSuggested, OrderReport, OverTime, Report, RuleReport, Smallest, Step,
@@ -65,7 +68,8 @@ pub use show::Section;
 
 use decide::Decider;
 use fields::Wanted;
-use merge::Logs;
+use merge::{Batch, Logs};
+use progress::Account;
 use report::moment;
 
 /// How a log is replayed.
@@ -103,18 +107,6 @@ impl Default for Settings {
         }
     }
 }
-
-/// How far a replay is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// How many bytes were read, as they are kept.
-    pub bytes: u64,
-    /// How many lines were read.
-    pub lines: u64,
-}
-
-/// How many lines are decided between two calls of who watches.
-const LINES_PER_PROGRESS: u64 = 1 << 14;
 
 /// Why a replay has no report.
 #[derive(Debug)]
@@ -180,23 +172,22 @@ pub fn replay(
     let policies: Vec<&Policy> = std::iter::once(policy).chain(against).collect();
     let wanted = Wanted::new(&policies, &settings.fields, settings.routes.clone())?;
     let mut decider = Decider::new(&wanted, policy, against, settings)?;
-    let mut reading = Logs::open(logs, &wanted, settings)?;
-    let (mut decided, mut last) = (0_u64, None);
-    while let Some(line) = reading.next()? {
-        decider.decide(&line);
-        last = Some(line.entry.time).max(last);
-        decided += 1;
-        if decided.is_multiple_of(LINES_PER_PROGRESS) {
-            progress(Progress { bytes: reading.bytes(), lines: reading.lines() });
+    let mut reading = Logs::open(logs, &wanted, settings, Account::new(progress))?;
+    let (mut batch, mut last) = (Batch::new(), None);
+    loop {
+        reading.next(&mut batch)?;
+        if batch.is_empty() {
+            break;
         }
+        decider.decide(&reading, &batch);
+        last = batch.iter().map(|(_, entry)| entry.time).max().max(last);
     }
-    progress(Progress { bytes: reading.bytes(), lines: reading.lines() });
     Ok(finish(decider, reading, last, (logs, &wanted, settings)))
 }
 
 fn finish(
     decider: Decider<'_>,
-    reading: Logs<'_>,
+    reading: Logs<'_, '_>,
     last: Option<u64>,
     (logs, wanted, settings): (&[Log], &Wanted, &Settings),
 ) -> Report {
@@ -209,8 +200,8 @@ fn finish(
     Report {
         logs: logs.iter().map(Log::name).collect(),
         formats: reading.formats(),
-        lines: reading.lines(),
-        bytes: reading.bytes(),
+        lines: reading.account.lines,
+        bytes: reading.account.read.get(),
         from: tally.first.map(moment),
         to: last.map(moment),
         requests: tally.requests,
@@ -229,6 +220,6 @@ fn finish(
         suggestions,
         not_suggested,
         against: against.map(|(_, against)| against.into_report(settings.clients)),
-        malformed: reading.malformed,
+        malformed: reading.account.malformed,
     }
 }

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::io::Read;
 
 use super::block::{Block, Blocks, Raw, Span};
-use super::bounds::{MAX_HELD, SHOWN_LINE, SHOWN_MALFORMED};
+use super::bounds::{SHOWN_LINE, SHOWN_MALFORMED, Share};
+use super::doubts::{Doubts, Judged};
 use super::fields::Wanted;
 use super::format::{Format, Reader, lines};
 use super::line::{Line, Wrong};
 use super::order::{Entry, Order, Queue};
-use super::report::{Malformed, cut};
+use super::progress::Account;
+use super::report::{MalformedLine, cut};
 use super::{Failure, Settings};
 
 pub(super) struct Stream<'w> {
@@ -30,8 +32,9 @@ pub(super) struct Stream<'w> {
     pub(super) lines: u64,
     /// How many lines at the beginning are a header.
     header: u64,
-    newest: u64,
+    doubts: Doubts,
     ended: bool,
+    most_held: usize,
     /// How many lines had to go ahead because too much was waiting.
     pub(super) hurried: u64,
 }
@@ -41,11 +44,11 @@ impl<'w> Stream<'w> {
         name: String,
         from: Box<dyn Read>,
         wanted: &'w Wanted,
-        settings: &Settings,
+        (settings, share): (&Settings, Share),
     ) -> Stream<'w> {
         Stream {
             name,
-            from: Blocks::new(from),
+            from: Blocks::new(from, share.block),
             wanted,
             reader: None,
             format: settings.format,
@@ -57,15 +60,16 @@ impl<'w> Stream<'w> {
             held_size: 0,
             lines: 0,
             header: 0,
-            newest: 0,
+            doubts: Doubts::default(),
             ended: false,
+            most_held: share.held,
             hurried: 0,
         }
     }
 
     /// The next line in order.
     #[inline]
-    pub(super) fn next(&mut self, malformed: &mut Malformed) -> Result<Option<Entry>, Failure> {
+    pub(super) fn next(&mut self, account: &mut Account<'_>) -> Result<Option<Entry>, Failure> {
         loop {
             if let Some(entry) = self.queue.pop(self.until()) {
                 return Ok(Some(entry));
@@ -73,14 +77,15 @@ impl<'w> Stream<'w> {
             if self.ended {
                 return Ok(None);
             }
-            if self.held_size > MAX_HELD
+            if self.held_size > self.most_held
                 && self.order != Order::Sorted
                 && let Some(entry) = self.queue.pop(u64::MAX)
             {
                 self.hurried += 1;
                 return Ok(Some(entry));
             }
-            self.fill(malformed)?;
+            self.fill(account)?;
+            account.tell();
         }
     }
 
@@ -92,7 +97,7 @@ impl<'w> Stream<'w> {
             Order::Within(window) => {
                 let micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
                 // What is of the newest time itself is in the order of its lines.
-                self.newest.saturating_sub(micros)
+                self.doubts.newest().saturating_sub(micros)
             }
             // None: no time is before 1970 began, but a line may be of that very moment.
             Order::Sorted => 0,
@@ -124,11 +129,12 @@ impl<'w> Stream<'w> {
         }
     }
 
-    fn fill(&mut self, malformed: &mut Malformed) -> Result<(), Failure> {
+    fn fill(&mut self, account: &mut Account<'_>) -> Result<(), Failure> {
         let raw = self.from.next().map_err(|error| Failure::Log(self.name.clone(), error))?;
         let Some(Raw { mut text, overlong }) = raw else {
             self.ended = true;
-            return Ok(());
+            let judged = self.doubts.settle();
+            return self.judge(judged, None, account).map(|_| ());
         };
         if self.lines == 0 && text.starts_with('\u{feff}') {
             text.remove(0);
@@ -139,17 +145,21 @@ impl<'w> Stream<'w> {
             (self.reader, self.format) = (Some(reader), Some(format));
             self.header = self.lines + header;
         }
-        self.read_lines(text, malformed)?;
+        self.read_lines(text, account)?;
         if overlong {
             self.lines += 1;
-            self.complain(&Wrong::TooLong, "", malformed)?;
+            account.lines += 1;
+            self.complain(self.lines, &Wrong::TooLong, "", account)?;
         }
         Ok(())
     }
 
-    fn read_lines(&mut self, text: String, malformed: &mut Malformed) -> Result<(), Failure> {
+    fn read_lines(&mut self, text: String, account: &mut Account<'_>) -> Result<(), Failure> {
         let mut block = Block::new(String::new(), self.wanted.slots.len() + 1);
         let (mut index, number) = (0, self.first + u32::try_from(self.held.len()).unwrap_or(0));
+        // Lines of this block that nobody waits for.
+        let mut dropped = 0;
+        let before = self.lines;
         for (start, end) in lines(&text) {
             self.lines += 1;
             let Some(reader) = self.reader.as_mut().filter(|_| self.lines > self.header) else {
@@ -159,22 +169,58 @@ impl<'w> Stream<'w> {
             let read = reader.read(&line, &mut block);
             match read.and_then(|time| self.with_cost(time, &line, &mut block)) {
                 Ok(Some(time)) => {
-                    self.newest = self.newest.max(time);
-                    self.queue.push(Entry { time, line: self.lines, block: number, index });
+                    let entry = Entry { time, line: self.lines, block: number, index };
                     index += 1;
+                    if self.order == Order::Sorted || self.doubts.believes(time) {
+                        self.queue.push(entry);
+                    } else {
+                        let judged = self.doubts.hear(entry);
+                        dropped += self.judge(judged, Some((number, &block, &text)), account)?;
+                    }
                 }
                 Ok(None) => {}
-                Err(wrong) => self.complain(&wrong, line.text(), malformed)?,
+                Err(wrong) => self.complain(self.lines, &wrong, line.text(), account)?,
             }
         }
+        account.lines += self.lines - before;
         block.text = text;
-        if index == 0 {
+        let kept = index as usize - dropped;
+        if kept == 0 {
             self.from.recycle(block.text);
             return Ok(());
         }
         self.held_size += block.size();
-        self.held.push_back((block, index as usize));
+        self.held.push_back((block, kept));
         Ok(())
+    }
+
+    /// Does as was judged about lines that were doubted; how many of the block that is being read
+    /// are wrong.
+    #[cold]
+    fn judge(
+        &mut self,
+        judged: Judged,
+        reading: Option<(u32, &Block, &str)>,
+        account: &mut Account<'_>,
+    ) -> Result<usize, Failure> {
+        let mut dropped = 0;
+        judged.believed.into_iter().for_each(|entry| self.queue.push(entry));
+        for entry in judged.wrong {
+            match reading.filter(|(number, ..)| *number == entry.block) {
+                Some((_, block, text)) => {
+                    let line = block.entry(entry.index)[0].within(text).unwrap_or_default();
+                    self.complain(entry.line, &Wrong::FarAhead, line, account)?;
+                    dropped += 1;
+                }
+                None => {
+                    let (block, spans) = self.values(&entry);
+                    let line = block.get(spans[0]).unwrap_or_default();
+                    self.complain(entry.line, &Wrong::FarAhead, line, account)?;
+                    self.release(&entry);
+                }
+            }
+        }
+        Ok(dropped)
     }
 
     /// Makes sure that a line that says its cost says a number.
@@ -199,22 +245,30 @@ impl<'w> Stream<'w> {
     #[cold]
     fn complain(
         &self,
+        number: u64,
         wrong: &Wrong,
         text: &str,
-        malformed: &mut Malformed,
+        account: &mut Account<'_>,
     ) -> Result<(), Failure> {
         if self.strict {
-            return Err(Failure::Malformed(format!("{}:{}: {wrong}", self.name, self.lines)));
+            return Err(Failure::Malformed(format!("{}:{number}: {wrong}", self.name)));
         }
+        let malformed = &mut account.malformed;
         malformed.lines += 1;
         if malformed.first.len() < SHOWN_MALFORMED {
-            malformed.first.push(super::report::MalformedLine {
+            malformed.first.push(MalformedLine {
                 log: self.name.clone(),
-                line: self.lines,
+                line: number,
                 why: wrong.to_string(),
                 text: cut(text, SHOWN_LINE),
             });
         }
         Ok(())
+    }
+
+    /// Gives back what it has taken, when its last line is done with.
+    pub(super) fn close(&mut self) {
+        self.from = Blocks::new(Box::new(std::io::empty()), 0);
+        (self.held, self.queue) = (VecDeque::new(), Queue::default());
     }
 }

@@ -135,18 +135,24 @@ impl Tally {
         self.rules[number].requests += 1;
     }
 
-    /// Counts a request of a tier.
+    /// Counts a request of a tier, and tells where.
     #[inline]
-    pub(super) fn count_tier(&mut self, tier: Option<&str>, is_refused: bool) {
+    pub(super) fn count_tier(&mut self, tier: Option<&str>) -> Option<usize> {
         if !self.has_tiers {
-            return;
+            return None;
         }
         if self.tiers.get(self.last_tier).is_none_or(|of| of.tier.as_deref() != tier) {
             self.last_tier = self.tier(tier);
         }
-        let counted = &mut self.tiers[self.last_tier];
-        counted.requests += 1;
-        counted.refused += u64::from(is_refused);
+        self.tiers[self.last_tier].requests += 1;
+        Some(self.last_tier)
+    }
+
+    /// Counts that a request of a tier was refused.
+    pub(super) fn count_refused_tier(&mut self, tier: Option<usize>) {
+        if let Some(counted) = tier.and_then(|tier| self.tiers.get_mut(tier)) {
+            counted.refused += 1;
+        }
     }
 
     fn tier(&mut self, tier: Option<&str>) -> usize {

@@ -104,3 +104,80 @@ fn a_format_is_named_once_however_the_logs_lie() {
     let report = replay(&logs, &telling(&["ip"]), None, &Settings::default(), &mut |_| {});
     assert_eq!(report.expect("the logs are readable").formats, ["json", "csv"]);
 }
+
+/// Lines a second, of one client after the other.
+fn steady(lines: u64) -> String {
+    (0..lines).map(|at| line((at, (at % 4) as u8))).collect()
+}
+
+#[test]
+fn one_time_of_the_far_future_upsets_neither_the_order_nor_the_clock() {
+    // More than a block, so that lines are decided before the last is read; every other pair of
+    // lines is out of order.
+    let swapped = |at: u64| if at % 2 == 0 { at + 1 } else { at - 1 };
+    let lines: Vec<String> = (0..20_000).map(|at| line((swapped(at), 1))).collect();
+    let right = run(lines.concat(), &policy(), &Settings::default()).unwrap();
+    assert_eq!((right.order.late, right.malformed.lines), (0, 0));
+    let century = 100 * 365 * 24 * 3600;
+    let wrong = [line((century, 9)), line((century + 60, 9))];
+    for at in [0, 7, 10_000] {
+        let mut lines = lines.clone();
+        lines.splice(at..at, wrong.clone());
+        let report = run(lines.concat(), &policy(), &Settings::default()).unwrap();
+        assert_eq!(report.order.late, 0, "after line {at}");
+        assert_eq!(report.malformed.lines, 2, "after line {at}");
+        let first = &report.malformed.first[0];
+        assert_eq!((first.line, first.text.as_str()), (at as u64 + 1, wrong[0].trim_end()));
+        assert!(first.why.contains("more than a day ahead"), "{}", first.why);
+        assert_eq!(essence(&report), essence(&right), "after line {at}");
+        let strict = Settings { strict: true, ..Settings::default() };
+        let error = run(lines.concat(), &policy(), &strict).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("memory:{}: its time is", at + 1)), "{error}");
+    }
+}
+
+#[test]
+fn a_log_that_is_silent_for_days_is_believed() {
+    let day = 24 * 3600;
+    let log: String = (0..10).map(|at| line((at * 3 * day, 1))).collect();
+    let report = run(&log, &policy(), &Settings::default()).unwrap();
+    assert_eq!((report.requests, report.malformed.lines, report.order.late), (10, 0, 0));
+    let later: String = (0..100).map(|at| line((30 * day + at, 2))).collect();
+    let report = run(steady(100) + &later, &policy(), &Settings::default()).unwrap();
+    assert_eq!((report.requests, report.malformed.lines, report.order.late), (200, 0, 0));
+}
+
+#[test]
+fn thousands_of_logs_are_read_at_once() {
+    // More than a process may have open, one line a second dealt out to all in turn.
+    let folder = std::env::temp_dir().join(format!("tollgate-lab-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let logs = 3000_u64;
+    let paths: Vec<_> = (0..logs).map(|log| folder.join(format!("{log}.log"))).collect();
+    for (log, path) in (0..).zip(&paths) {
+        let text: String = (0..4).map(|turn| line((turn * logs + log, (log % 4) as u8))).collect();
+        std::fs::write(path, text).expect("a file can be written");
+    }
+    let named: Vec<Log> = paths.iter().map(|path| Log::named(path)).collect();
+    let report = replay(&named, &policy(), None, &Settings::default(), &mut |_| {});
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    let report = report.expect("the logs are readable");
+    let whole = run(steady(4 * logs), &policy(), &Settings::default()).unwrap();
+    assert_eq!(essence(&report), essence(&whole));
+    assert_eq!((report.lines, report.order.late), (4 * logs, 0));
+}
+
+#[test]
+fn who_watches_hears_of_a_log_that_is_sorted_while_it_is_read() {
+    let log = steady(40_000);
+    let mut heard = Vec::new();
+    let settings = order(Order::Sorted);
+    replay(&[bytes(&log)], &policy(), None, &settings, &mut |progress| heard.push(progress))
+        .expect("the log is readable");
+    let reading: Vec<_> = heard.iter().filter(|progress| progress.decided == 0).collect();
+    assert!(reading.len() >= 4, "{heard:?}");
+    assert!(reading.is_sorted_by_key(|progress| progress.lines), "{heard:?}");
+    assert!(reading[0].bytes < log.len() as u64, "{heard:?}");
+    let last = heard.last().expect("the end");
+    assert_eq!((last.lines, last.decided, last.bytes), (40_000, 40_000, log.len() as u64));
+}

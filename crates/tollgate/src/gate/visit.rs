@@ -7,15 +7,20 @@ use super::resolve::{Applied, Resolved, Rules};
 use crate::limit::Limit;
 use crate::policy::Request;
 use crate::port::key_bytes;
+use crate::store::memory::Memory;
 
 /// What a request comes to.
 pub struct Visited<'v> {
     tier: Option<&'v str>,
     rules: Rules<'v>,
+    memory: &'v Memory,
 }
 
 /// A rule that applies to a request.
-pub struct VisitedRule<'s, 'v>(&'s Applied<'v>);
+pub struct VisitedRule<'s, 'v> {
+    applied: &'s Applied<'v>,
+    memory: &'v Memory,
+}
 
 impl Gate {
     /// Shows `see` what `request` comes to.
@@ -30,7 +35,7 @@ impl Gate {
         if resolved.list().is_some() || resolved.add_rules(&mut rules).is_err() {
             rules.clear();
         }
-        see(&Visited { tier: resolved.tier, rules })
+        see(&Visited { tier: resolved.tier, rules, memory: &in_force.store.0 })
     }
 }
 
@@ -43,7 +48,7 @@ impl<'v> Visited<'v> {
     /// The rules that apply; none where a list holds the request or its cost is wrong.
     #[inline]
     pub fn rules(&self) -> impl Iterator<Item = VisitedRule<'_, 'v>> {
-        self.rules.iter().map(VisitedRule)
+        self.rules.iter().map(|applied| VisitedRule { applied, memory: self.memory })
     }
 }
 
@@ -51,26 +56,34 @@ impl VisitedRule<'_, '_> {
     /// Where the policy has it.
     #[inline]
     pub fn number(&self) -> usize {
-        self.0.number as usize
+        self.applied.number as usize
     }
 
     /// How many units the request takes of it.
     #[inline]
     pub fn cost(&self) -> u64 {
-        self.0.price.cost
+        self.applied.price.cost
     }
 
     /// Writes down its key, so that no two keys are written alike.
     #[inline]
     pub fn write_key(&self, to: &mut Vec<u8>) {
-        key_bytes(&self.0.key, to);
+        key_bytes(&self.applied.key, to);
     }
 
     /// Its limits for this request, each with a number of its own among all limits of the gate;
     /// none where they are an override's.
     #[inline]
     pub fn limits(&self) -> impl Iterator<Item = (u32, &Limit)> {
-        let terms = if self.0.has_own() { &[][..] } else { self.0.terms.as_slice() };
+        let terms = if self.applied.has_own() { &[][..] } else { self.applied.terms.as_slice() };
         terms.iter().map(|named| (named.number, &named.limit))
+    }
+
+    /// Brings the key's states near, for who is about to check the request.
+    #[inline]
+    pub fn bring_near(&self) {
+        for position in 0..self.applied.terms.len() {
+            self.memory.fetch_early(self.applied.fingerprint(position));
+        }
     }
 }
