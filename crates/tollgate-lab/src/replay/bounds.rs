@@ -71,8 +71,10 @@ pub(super) const SERIES: usize = 7;
 /// How many tiers are counted apart: a client may write as many as it likes into a field.
 pub(super) const TIERS: usize = 256;
 
-/// How many bytes the states of all candidate limits may take.
-pub(super) const LADDER_BYTES: usize = 96 << 20;
+/// How many bytes the states of all candidate limits may take: about what a processor has near.
+/// States that lie further away take longer to fetch than everything else of a line, and a part of so
+/// many keys says as much as all of them.
+pub(super) const LADDER_BYTES: usize = 32 << 20;
 
 /// How many limits of a policy get suggestions.
 pub(super) const LADDERS: usize = 64;
