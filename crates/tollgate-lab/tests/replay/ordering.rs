@@ -107,14 +107,14 @@ fn a_format_is_named_once_however_the_logs_lie() {
 
 /// Lines a second, of one client after the other.
 fn steady(lines: u64) -> String {
-    (0..lines).map(|at| line((at, (at % 4) as u8))).collect()
+    (0..lines).map(|at| line((at, u8::try_from(at % 4).expect("small")))).collect()
 }
 
 #[test]
 fn one_time_of_the_far_future_upsets_neither_the_order_nor_the_clock() {
     // More than a block, so that lines are decided before the last is read; every other pair of
     // lines is out of order.
-    let swapped = |at: u64| if at % 2 == 0 { at + 1 } else { at - 1 };
+    let swapped = |at: u64| at ^ 1;
     let lines: Vec<String> = (0..20_000).map(|at| line((swapped(at), 1))).collect();
     let right = run(lines.concat(), &policy(), &Settings::default()).unwrap();
     assert_eq!((right.order.late, right.malformed.lines), (0, 0));
@@ -155,7 +155,9 @@ fn thousands_of_logs_are_read_at_once() {
     let logs = 3000_u64;
     let paths: Vec<_> = (0..logs).map(|log| folder.join(format!("{log}.log"))).collect();
     for (log, path) in (0..).zip(&paths) {
-        let text: String = (0..4).map(|turn| line((turn * logs + log, (log % 4) as u8))).collect();
+        let text: String = (0..4)
+            .map(|turn| line((turn * logs + log, u8::try_from(log % 4).expect("small"))))
+            .collect();
         std::fs::write(path, text).expect("a file can be written");
     }
     let named: Vec<Log> = paths.iter().map(|path| Log::named(path)).collect();
