@@ -1,6 +1,6 @@
 //! The parts of a policy, in words.
 
-use tollgate::{Block, Client, Condition, Cost, KeyPart, Numbers, OnStoreError};
+use tollgate::{Block, Client, Condition, Cost, KeyPart, Numbers, OnStoreError, SyncMode};
 
 use crate::duration::exact;
 
@@ -94,6 +94,23 @@ pub(crate) fn on_store_error(choice: Option<OnStoreError>) -> String {
         Some(OnStoreError::Deny) => "deny",
     }
     .to_owned()
+}
+
+pub(crate) fn sync(mode: Option<SyncMode>) -> String {
+    match mode {
+        None => "as the policy says",
+        Some(SyncMode::Strict) => "strict",
+        Some(SyncMode::Leased) => "leased",
+    }
+    .to_owned()
+}
+
+pub(crate) fn lease_ttl(ttl: Option<Duration>) -> String {
+    ttl.map_or_else(|| "as the policy says".to_owned(), exact)
+}
+
+pub(crate) fn lease_share(percent: Option<u8>) -> String {
+    percent.map_or_else(|| "as the policy says".to_owned(), |percent| format!("{percent}%"))
 }
 
 /// Who is meant by an override: `tenant=acme user=42`.

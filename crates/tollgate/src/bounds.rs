@@ -115,3 +115,16 @@ pub(crate) const MAX_FINDINGS: usize = 1_000;
 
 /// The largest whole number that a script in a store can trust: its numbers are doubles.
 pub(crate) const MOST_EXACT: u64 = 1 << 53;
+
+/// How long borrowed units may be spent unless the policy says otherwise.
+pub(crate) const DEFAULT_LEASE_TTL: Duration = Duration::from_secs(1);
+
+/// The shortest lease: several round trips, or nothing would be left of it when it arrives.
+pub(crate) const MIN_LEASE_TTL: Duration = Duration::from_millis(10);
+
+/// The longest lease: how long a reset may take to reach a node that hears of nothing, and how
+/// much more than its limit a bucket may let pass at once.
+pub(crate) const MAX_LEASE_TTL: Duration = Duration::from_secs(60);
+
+/// The largest part of a limit that is borrowed at once unless the policy says otherwise, in percent.
+pub(crate) const DEFAULT_LEASE_SHARE: u8 = 100;

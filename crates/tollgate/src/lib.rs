@@ -58,7 +58,7 @@ pub use limiter::{Limiter, LimiterBuilder, Taken};
 pub use policy::EnvoyDescriptor;
 pub use policy::{
     Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError, Override, Place,
-    Policy, PolicyError, Problem, Request, Rule,
+    Policy, PolicyError, Problem, Request, Rule, SyncMode,
 };
 #[cfg(feature = "file")]
 pub use policy::{FileError, Finding, Loaded};

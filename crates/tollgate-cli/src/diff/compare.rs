@@ -37,6 +37,12 @@ fn whole(old: &Policy, new: &Policy) -> Option<Change> {
     differ(&mut details, "default_tier", old.default_tier.clone(), new.default_tier.clone());
     let choice = |policy: &Policy| words::on_store_error(Some(policy.on_store_error));
     differ(&mut details, "on_store_error", choice(old), choice(new));
+    let sync = |policy: &Policy| words::sync(Some(policy.sync));
+    differ(&mut details, "sync", sync(old), sync(new));
+    let ttl = |policy: &Policy| words::lease_ttl(Some(policy.lease_ttl));
+    differ(&mut details, "lease_ttl", ttl(old), ttl(new));
+    let share = |policy: &Policy| words::lease_share(Some(policy.lease_share));
+    differ(&mut details, "lease_share", share(old), share(new));
     differ(&mut details, "partition", old.partition.clone(), new.partition.clone());
     let name = "the policy".to_owned();
     let change = Change { what: "policy", name, kind: Kind::Changed, details, consumption: None };

@@ -86,6 +86,11 @@ fn changed(old: Side<'_>, new: Side<'_>) -> Option<Change> {
     differ(&mut details, "block_for", block(was), block(is));
     let choice = |rule: &Rule| words::on_store_error(rule.on_store_error);
     differ(&mut details, "on_store_error", choice(was), choice(is));
+    differ(&mut details, "sync", words::sync(was.sync), words::sync(is.sync));
+    let ttl = |rule: &Rule| words::lease_ttl(rule.lease_ttl);
+    differ(&mut details, "lease_ttl", ttl(was), ttl(is));
+    let share = |rule: &Rule| words::lease_share(rule.lease_share);
+    differ(&mut details, "lease_share", share(was), share(is));
     let attributes = |rule: &Rule| -> Vec<String> {
         rule.key.iter().map(|part| part.attribute.clone()).collect()
     };
@@ -166,6 +171,15 @@ impl<'a> Side<'a> {
         }
         if rule.on_store_error.is_some() {
             settings.push(("on_store_error", None, words::on_store_error(rule.on_store_error)));
+        }
+        if rule.sync.is_some() {
+            settings.push(("sync", None, words::sync(rule.sync)));
+        }
+        if rule.lease_ttl.is_some() {
+            settings.push(("lease_ttl", None, words::lease_ttl(rule.lease_ttl)));
+        }
+        if rule.lease_share.is_some() {
+            settings.push(("lease_share", None, words::lease_share(rule.lease_share)));
         }
         settings.into_iter()
     }

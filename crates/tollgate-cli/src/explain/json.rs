@@ -44,6 +44,8 @@ struct RuleAnswer<'a> {
     /// `rule`, `tier` or `override`.
     source: &'static str,
     shadow: bool,
+    /// Whether nodes that share a store borrow from it what they spend of this rule.
+    leased: bool,
 }
 
 /// Times in nanoseconds.
@@ -90,6 +92,7 @@ fn rule(report: &RuleReport) -> RuleAnswer<'_> {
         unlimited: words::numbers(&report.numbers) == "unlimited",
         source: source(report.source),
         shadow: report.shadow,
+        leased: report.leased,
     }
 }
 

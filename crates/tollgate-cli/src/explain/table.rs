@@ -83,7 +83,11 @@ fn cells(report: &RuleReport) -> [String; 7] {
         true => key.join(" "),
         false => "-".to_owned(),
     };
-    let shadow = if report.shadow { "only reports (shadow)" } else { "" };
+    let note = match (report.shadow, report.leased) {
+        (true, _) => "only reports (shadow)",
+        (false, true) => "leased: nodes with a shared store spend units that they borrow",
+        (false, false) => "",
+    };
     [
         report.rule.clone(),
         if applies { "yes" } else { "no" }.to_owned(),
@@ -91,7 +95,7 @@ fn cells(report: &RuleReport) -> [String; 7] {
         report.cost.map_or("-".to_owned(), |cost| cost.to_string()),
         words::numbers(&report.numbers),
         source(report.source).to_owned(),
-        why(&report.verdict).unwrap_or_else(|| shadow.to_owned()),
+        why(&report.verdict).unwrap_or_else(|| note.to_owned()),
     ]
     .map(|cell| printable(&cell.replace('\n', "\\n")))
 }

@@ -136,6 +136,7 @@ fn applied(report: &RuleReport, figures: Option<&RuleFigures<'_>>) -> Value {
         "rule": report.rule,
         "key": entire(report.key.iter().map(|(name, value)| (name, value))),
         "shadow": report.shadow,
+        "leased": report.leased,
         "numbers": numbers.collect::<Vec<_>>(),
         "numbers_from": match report.source {
             NumbersSource::Tier => "tier",

@@ -52,6 +52,8 @@ pub struct RuleReport {
     pub source: NumbersSource,
     /// Whether it only reports.
     pub shadow: bool,
+    /// Whether nodes borrow from the store what they spend of it; a gate in memory does not.
+    pub leased: bool,
 }
 
 /// Where a rule's numbers come from.
@@ -136,7 +138,12 @@ impl<'e> Explaining<'e, '_> {
         let (numbers, source) = self.numbers(resolved, rule);
         let (verdict, key, cost) = self.verdict(resolved, number, rule);
         let (numbers, rule_name) = (numbers.clone(), rule.name.clone());
-        RuleReport { rule: rule_name, verdict, key, cost, numbers, source, shadow: rule.shadow }
+        let leased = self.policy().lease_settings(rule).is_some_and(|lease| {
+            let mut limits = numbers.limits().iter();
+            limits.len() > 0 && limits.all(|limit| lease.allow(limit))
+        });
+        let shadow = rule.shadow;
+        RuleReport { rule: rule_name, verdict, key, cost, numbers, source, shadow, leased }
     }
 
     fn numbers<'n>(

@@ -51,6 +51,7 @@ pub(crate) fn check(policy: &Policy) -> Result<(), PolicyError> {
         problems.one_override(number, change, &names);
     }
     problems.clients(policy);
+    problems.found.extend(policy.lease_problems());
     if policy.tier_from.is_empty() {
         problems.add(Place::Policy("tier_from"), "tier_from is empty, name an attribute");
     }

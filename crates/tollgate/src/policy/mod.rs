@@ -9,6 +9,7 @@ mod envoy;
 #[cfg(feature = "file")]
 mod file;
 mod glob;
+mod lease;
 mod overrides;
 mod request;
 mod rule;
@@ -17,7 +18,9 @@ mod share;
 mod warnings;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use crate::bounds::{DEFAULT_LEASE_SHARE, DEFAULT_LEASE_TTL};
 pub use bytes::{read_override, write_override};
 pub(crate) use check::check;
 pub use check::{Place, PolicyError, Problem};
@@ -30,6 +33,7 @@ pub(crate) use file::read;
 #[cfg(feature = "file")]
 pub use file::{FileError, Finding, Loaded};
 pub use glob::Glob;
+pub use lease::{LeaseSettings, SyncMode};
 pub use overrides::{Client, Override};
 pub use request::Request;
 pub use rule::{Block, Cost, KeyPart, Listing, Numbers, OnStoreError, Rule};
@@ -72,6 +76,12 @@ pub struct Policy {
     pub overrides: Vec<Override>,
     /// What rules do that do not say it themselves, when the store is away.
     pub on_store_error: OnStoreError,
+    /// How nodes share what rules count that do not say it themselves.
+    pub sync: SyncMode,
+    /// How long after they were borrowed units of a leased rule may be spent; a second if not said.
+    pub lease_ttl: Duration,
+    /// The largest part of a limit that a node borrows at once, in percent; 100 if not said.
+    pub lease_share: u8,
     /// The attribute whose value says where in a Cluster the state of a rule lies that has it in its
     /// key: rules of one request that share it are decided in one call. It changes no decision.
     pub partition: Option<String>,
@@ -89,6 +99,9 @@ impl Policy {
             default_tier: None,
             overrides: Vec::new(),
             on_store_error: OnStoreError::Local,
+            sync: SyncMode::Strict,
+            lease_ttl: DEFAULT_LEASE_TTL,
+            lease_share: DEFAULT_LEASE_SHARE,
             partition: None,
         }
     }

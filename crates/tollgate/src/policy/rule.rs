@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Condition;
+use super::{Condition, SyncMode};
 use crate::limit::Limit;
 
 /// Which requests a limit applies to (its conditions), and what counts together (its key).
@@ -28,6 +28,13 @@ pub struct Rule {
     pub block: Option<Block>,
     /// What to do when the store is away, if not what the policy says.
     pub on_store_error: Option<OnStoreError>,
+    /// How nodes share what it counts, if not as the policy says.
+    pub sync: Option<SyncMode>,
+    /// How long after they were borrowed its units may be spent, if not as the policy says.
+    pub lease_ttl: Option<Duration>,
+    /// The largest part of its limit that a node borrows at once, in percent, if not as the policy
+    /// says.
+    pub lease_share: Option<u8>,
 }
 
 /// An attribute that is part of a rule's key.
@@ -113,6 +120,9 @@ impl Rule {
             shadow: false,
             block: None,
             on_store_error: None,
+            sync: None,
+            lease_ttl: None,
+            lease_share: None,
         }
     }
 
@@ -176,6 +186,27 @@ impl Rule {
     #[must_use]
     pub fn on_store_error(mut self, choice: OnStoreError) -> Rule {
         self.on_store_error = Some(choice);
+        self
+    }
+
+    /// How the nodes of a fleet share what it counts.
+    #[must_use]
+    pub fn sync(mut self, mode: SyncMode) -> Rule {
+        self.sync = Some(mode);
+        self
+    }
+
+    /// How long after they were borrowed its units may be spent.
+    #[must_use]
+    pub fn lease_ttl(mut self, ttl: Duration) -> Rule {
+        self.lease_ttl = Some(ttl);
+        self
+    }
+
+    /// The largest part of its limit that a node borrows at once, in percent.
+    #[must_use]
+    pub fn lease_share(mut self, percent: u8) -> Rule {
+        self.lease_share = Some(percent);
         self
     }
 }

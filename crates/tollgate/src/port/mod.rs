@@ -17,7 +17,7 @@ use crate::limit::{Limit, LimitError, Plan};
 
 pub use crate::charge::deciding;
 pub use crate::gate::{Planned, PlannedRule, RuleAnswer, Tries, Visited, VisitedRule};
-pub use crate::policy::{read_override, write_override};
+pub use crate::policy::{LeaseSettings, read_override, write_override};
 #[cfg(feature = "watch")]
 pub use crate::watch::follow;
 

@@ -7,7 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tollgate::{
     Block, CalendarUnit, Condition, Cost, Glob, KeyPart, Limit, Listing, Numbers, OnStoreError,
-    Override, Policy, Rule, Timestamp,
+    Override, Policy, Rule, SyncMode, Timestamp,
 };
 
 /// Text of any kind: attributes' values are the caller's.
@@ -81,6 +81,10 @@ fn store_error() -> impl Strategy<Value = OnStoreError> {
     prop_oneof![Just(OnStoreError::Local), Just(OnStoreError::Allow), Just(OnStoreError::Deny)]
 }
 
+fn lease_ttl() -> impl Strategy<Value = Duration> {
+    (10_000_000..60_000_000_000_u64).prop_map(Duration::from_nanos)
+}
+
 fn cost() -> impl Strategy<Value = Cost> {
     let number = || prop_oneof![Just(1), 1..10_u64, 1..=u64::MAX];
     prop_oneof![
@@ -106,13 +110,17 @@ fn rule() -> impl Strategy<Value = Rule> {
     let counted = (prop_oneof![Just(Vec::new()), matches(3)], key, numbers());
     let tiers = btree_map(text(), numbers(), 0..3);
     let rest = (tiers, cost(), any::<bool>(), option::of(block()), option::of(store_error()));
-    (counted, rest).prop_map(|((matches, key, numbers), rest)| {
+    // Not every limit may be leased, so no rule of these is.
+    let lease = (any::<bool>(), option::of(lease_ttl()), option::of(1..=100_u8));
+    (counted, rest, lease).prop_map(|((matches, key, numbers), rest, (strict, ttl, share))| {
         let mut rule = Rule::new("");
         rule.matches = matches;
         let parts = key.into_iter().map(|(attribute, default)| KeyPart { attribute, default });
         rule.key = parts.collect();
         rule.numbers = numbers;
         (rule.tiers, rule.cost, rule.shadow, rule.block, rule.on_store_error) = rest;
+        (rule.sync, rule.lease_ttl) = (strict.then_some(SyncMode::Strict), ttl);
+        rule.lease_share = share;
         rule
     })
 }
@@ -136,8 +144,9 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     let lists = (vec(matches(2), 0..3), vec(matches(2), 0..3));
     let tiers = btree_map(text(), option::of(numbers()), 0..3);
     let whole = (name(), option::of(text()), store_error(), option::of(name()));
+    let whole = (whole, lease_ttl(), 1..=100_u8);
     (vec(rule(), 1..4), lists, tiers, vec(client(), 0..3), whole).prop_map(
-        |(rules, (allow, deny), tiers, clients, whole)| {
+        |(rules, (allow, deny), tiers, clients, (whole, ttl, share))| {
             let mut policy = Policy::new();
             for (number, mut rule) in rules.into_iter().enumerate() {
                 rule.name = format!("rule-{number}");
@@ -164,6 +173,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
             }
             (policy.tier_from, policy.default_tier, policy.on_store_error, policy.partition) =
                 whole;
+            (policy.lease_ttl, policy.lease_share) = (ttl, share);
             policy
         },
     )

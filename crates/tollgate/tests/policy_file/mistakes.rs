@@ -23,7 +23,7 @@ fn a_setting_of_a_rule_says_what_it_must_be() {
     refuses_rule(
         "foo = 1",
         &[
-            r#"t.toml:5: rule "r": unknown key `foo`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error"#,
+            r#"t.toml:5: rule "r": unknown key `foo`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
         ],
     );
     refuses_rule(
@@ -88,6 +88,44 @@ fn a_choice_says_what_it_must_be() {
         "on_store_error = 1",
         &[r#"t.toml:5: rule "r": `on_store_error` must be text, is an integer"#],
     );
+}
+
+#[test]
+fn a_lease_says_what_it_must_be() {
+    for (settings, wrong) in [
+        (r#"sync = "lease""#, r#"unknown sync "lease", did you mean "leased"?"#),
+        (r#"sync = "global""#, r#"unknown sync "global", use strict or leased"#),
+        ("sync = true", "`sync` must be text, is a boolean"),
+        (r#"lease_ttl = "9ms""#, "lease_ttl is 9ms, must be from 10ms to 60s"),
+        (r#"lease_ttl = "2m""#, "lease_ttl is 120s, must be from 10ms to 60s"),
+        (
+            "lease_ttl = 1",
+            r#"`lease_ttl` must be a duration in quotes such as "15m", is an integer"#,
+        ),
+        (r#"lease_share = "0%""#, "lease_share is 0%, must be from 1% to 100%"),
+        (r#"lease_share = "101%""#, "lease_share is 101%, must be from 1% to 100%"),
+        (r#"lease_share = "10""#, r#"`lease_share` is "10", must be from "1%" to "100%""#),
+        (
+            "lease_share = 10",
+            r#"`lease_share` must be a percentage in quotes such as "10%", is an integer"#,
+        ),
+        (
+            "sync = \"leased\"\nblock_for = \"1m\"",
+            "a rule with block_for asks the store each time, leave out sync or block_for",
+        ),
+        (
+            r#"sync = "leased"
+tiers = { slow = "10/s leaky_bucket queue" }"#,
+            r#""10/s leaky_bucket queue" is a queue, whose turns cannot be leased: use sync = "strict""#,
+        ),
+        (
+            r#"sync = "leased"
+tiers = { slow = "10/s sliding_log" }"#,
+            r#""10/s sliding_log" cannot be leased for 1s: lease_ttl must be at most half of its window, or use sync = "strict""#,
+        ),
+    ] {
+        refuses_rule(settings, &[&format!(r#"t.toml:5: rule "r": {wrong}"#)]);
+    }
 }
 
 #[test]

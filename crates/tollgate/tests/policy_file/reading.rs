@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Block, Condition, Cost, Glob, KeyPart, Limit, Listing, Numbers, OnStoreError, Override, Policy,
-    Rule, Timestamp,
+    Rule, SyncMode, Timestamp,
 };
 
 use crate::loads;
@@ -156,6 +156,10 @@ fn every_other_setting_of_a_rule_is_read() {
         rule.block(longer)
     });
     reads_rule("on_store_error = \"allow\"", |rule| rule.on_store_error(OnStoreError::Allow));
+    let lease = "sync = \"leased\"\nlease_ttl = \"500ms\"\nlease_share = \"10%\"";
+    reads_rule(lease, |rule| {
+        rule.sync(SyncMode::Leased).lease_ttl(Duration::from_millis(500)).lease_share(10)
+    });
 }
 
 #[test]
@@ -164,6 +168,9 @@ fn lists_tiers_and_overrides_are_read() {
 tier_from = "plan"
 default_tier = "free"
 on_store_error = "allow"
+sync = "leased"
+lease_ttl = "2s"
+lease_share = "50%"
 partition = "user"
 
 [[rule]]
@@ -217,6 +224,8 @@ until = "2030-01-31T13:00:00+01:00"
     policy.tier_from = "plan".to_owned();
     policy.default_tier = Some("free".to_owned());
     policy.on_store_error = OnStoreError::Allow;
+    (policy.sync, policy.lease_ttl) = (SyncMode::Leased, Duration::from_secs(2));
+    policy.lease_share = 50;
     policy.partition = Some("user".to_owned());
     reads(text, &policy);
 }

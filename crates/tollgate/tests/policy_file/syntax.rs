@@ -18,7 +18,7 @@ foo = 1
 "#,
         &[
             r#"t.toml:5: rule "r": `limit` is there twice, keep one of them"#,
-            r#"t.toml:6: rule "r": unknown key `foo`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error"#,
+            r#"t.toml:6: rule "r": unknown key `foo`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
         ],
     );
     refuses("x", &["t.toml:1: not TOML: key with no value, expected `=`"]);
@@ -43,7 +43,7 @@ name = 1",
 a = 2
 ",
         &[
-            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, partition, server",
+            "t.toml:1: unknown key `a`, use rule, allow, deny, override, tiers, tier_from, default_tier, on_store_error, sync, lease_ttl, lease_share, partition, server",
             "t.toml:2: `a` is there twice, keep one of them",
         ],
     );

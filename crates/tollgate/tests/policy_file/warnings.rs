@@ -202,6 +202,16 @@ fn a_partition_that_no_key_has_is_warned_of() {
 }
 
 #[test]
+fn a_lease_in_shadow_is_warned_of() {
+    warns_rule(
+        "limit = \"1/s\"\nshadow = true\nsync = \"leased\"",
+        &[
+            r#"t.toml:6: rule "r": a rule in shadow asks the store each time, so `sync` does nothing"#,
+        ],
+    );
+}
+
+#[test]
 fn a_block_in_shadow_is_warned_of() {
     warns_rule(
         "limit = \"1/s\"\nshadow = true\nblock_for = \"1h\"",

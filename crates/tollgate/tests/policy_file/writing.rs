@@ -29,6 +29,9 @@ proptest! {
 pub(crate) const EVERYTHING: &str = r#"tier_from = "plan"
 default_tier = "free"
 on_store_error = "deny"
+sync = "leased"
+lease_ttl = "2s"
+lease_share = "50%"
 partition = "tenant"
 
 [[rule]]
@@ -41,6 +44,9 @@ tiers = { internal = "unlimited", pro = "100/s" }
 cost = { attribute = "tokens", multiplier = 2 }
 shadow = true
 on_store_error = "local"
+sync = "strict"
+lease_ttl = "500ms"
+lease_share = "10%"
 
 [[rule]]
 name = "login"

@@ -11,7 +11,7 @@ use super::pieces::{self, PIECE};
 use super::positions::{Sources, owner};
 use super::rules::rule;
 use super::tree::{Fields, Note, Owner, Report, Value, shown, type_name};
-use super::values::{on_store_error, table, text};
+use super::values::{lease, on_store_error, sync, table, text};
 use super::{FileError, Finding, Loaded};
 use crate::bounds::{MAX_FILE, MAX_GUESSES, MAX_KEY_PARTS};
 use crate::policy::warnings::warnings;
@@ -209,6 +209,12 @@ pub(super) fn read_policy<'t>(
     if let Some(answer) = on_store_error(report, Owner::Policy, &fields) {
         policy.on_store_error = answer;
     }
+    if let Some(mode) = sync(report, Owner::Policy, &fields) {
+        policy.sync = mode;
+    }
+    let (ttl, share) = lease(report, Owner::Policy, &fields);
+    policy.lease_ttl = ttl.unwrap_or(policy.lease_ttl);
+    policy.lease_share = share.unwrap_or(policy.lease_share);
     sources
 }
 

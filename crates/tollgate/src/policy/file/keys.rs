@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Whole,
     Flag,
     Duration,
+    Percent,
     Moment,
     /// Attributes and their values.
     Attributes,
@@ -47,6 +48,7 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { name, kind, about }
 }
 
+pub(super) const SYNC: &[&str] = &["strict", "leased"];
 pub(super) const STORE_ERROR: &[&str] = &["local", "allow", "deny"];
 const ALGORITHMS: &[&str] =
     &["token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_counter"];
@@ -61,6 +63,9 @@ pub(crate) const POLICY: &[Key] = &[
     key("tier_from", Kind::Text, "The attribute that says a request's tier; \"tier\" if not said."),
     key("default_tier", Kind::Text, "The tier of requests that say none."),
     key("on_store_error", Kind::Word(STORE_ERROR), "What rules do when the store is away."),
+    key("sync", Kind::Word(SYNC), "Whether rules ask the store each time or borrow from it."),
+    key("lease_ttl", Kind::Duration, "How long borrowed units may be spent; 1s if not said."),
+    key("lease_share", Kind::Percent, "The largest part of a limit that is borrowed at once."),
     key("partition", Kind::Text, "The attribute that says where in a Redis Cluster a key lies."),
     key("server", Kind::Server, "Settings of tollgate serve, no part of the policy."),
 ];
@@ -78,6 +83,9 @@ pub(crate) const RULE: &[Key] = &[
     key("shadow", Kind::Flag, "Counts and reports, and never denies."),
     key("block_for", Kind::Block, "For how long a key stays denied once it was."),
     key("on_store_error", Kind::Word(STORE_ERROR), "What to do when the store is away."),
+    key("sync", Kind::Word(SYNC), "Whether it asks the store each time or borrows from it."),
+    key("lease_ttl", Kind::Duration, "How long borrowed units may be spent."),
+    key("lease_share", Kind::Percent, "The largest part of the limit that is borrowed at once."),
 ];
 
 /// `[[allow]]` and `[[deny]]`

@@ -4,7 +4,9 @@ use super::conditions::conditions;
 use super::keys::{BLOCK, COST, RULE};
 use super::numbers::{numbers, one_limit, several_limits};
 use super::tree::{Fields, Owner, Report, Value};
-use super::values::{attributes, duration, flag, on_store_error, table as table_of, text, whole};
+use super::values::{
+    attributes, duration, flag, lease, on_store_error, sync, table as table_of, text, whole,
+};
 use crate::policy::{Block, Cost, KeyPart, Numbers, Rule};
 use toml::de::DeValue;
 
@@ -46,6 +48,8 @@ pub(super) fn rule<'t>(report: &mut Report, number: usize, value: &'t Value<'t>)
         rule.block = block(report, owner, value);
     }
     rule.on_store_error = on_store_error(report, owner, &fields);
+    rule.sync = sync(report, owner, &fields);
+    (rule.lease_ttl, rule.lease_share) = lease(report, owner, &fields);
     rule
 }
 

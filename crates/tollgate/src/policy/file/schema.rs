@@ -73,6 +73,7 @@ fn kind(kind: Kind) -> Value {
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Word(words) => json!({ "enum": words }),
         Kind::Duration => reference("duration"),
+        Kind::Percent => reference("percent"),
         Kind::Moment => reference("moment"),
         Kind::Value => reference("value"),
         Kind::Values => many("value"),
@@ -108,6 +109,7 @@ fn shapes() -> Map<String, Value> {
             { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/value" } },
         ] },
         "duration": { "type": "string", "examples": ["15m", "1h 30m", "500ms"] },
+        "percent": { "type": "string", "pattern": "^[0-9]+%$", "examples": ["10%"] },
         "moment": { "type": "string", "examples": ["2030-01-31T12:00:00Z"] },
         "conditions": { "anyOf": [
             { "$ref": "#/$defs/value_or_values" },

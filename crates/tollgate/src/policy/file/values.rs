@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::keys::STORE_ERROR;
+use super::keys::{STORE_ERROR, SYNC};
 use super::tree::{Fields, Here, Owner, Report, Value};
 use crate::limit::read_duration;
-use crate::policy::OnStoreError;
 use crate::policy::check::closest;
+use crate::policy::{OnStoreError, SyncMode};
 use crate::time::Timestamp;
 
 /// The text of `key`.
@@ -129,24 +129,69 @@ pub(super) fn on_store_error(
     owner: Owner<'_>,
     fields: &Fields<'_>,
 ) -> Option<OnStoreError> {
-    let here = owner.at("on_store_error");
-    let value = fields.get("on_store_error")?;
-    let word = text(report, here, "on_store_error", value)?;
-    match word {
+    match word(report, owner.at("on_store_error"), STORE_ERROR, fields)? {
         "local" => Some(OnStoreError::Local),
         "allow" => Some(OnStoreError::Allow),
-        "deny" => Some(OnStoreError::Deny),
-        _ => {
-            let guess = closest(word, STORE_ERROR.iter().copied());
-            let right = guess.map_or_else(
-                || "use local, allow or deny".to_owned(),
-                |guess| format!("did you mean {guess:?}?"),
-            );
-            let message = format!("unknown on_store_error {word:?}, {right}");
-            report.wrong(here, value.span().start, &message);
-            None
-        }
+        _ => Some(OnStoreError::Deny),
     }
+}
+
+/// How nodes share what is counted.
+pub(super) fn sync(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Option<SyncMode> {
+    match word(report, owner.at("sync"), SYNC, fields)? {
+        "strict" => Some(SyncMode::Strict),
+        _ => Some(SyncMode::Leased),
+    }
+}
+
+/// How long a lease lasts, and the largest part of a limit that it has.
+pub(super) fn lease(
+    report: &mut Report,
+    owner: Owner<'_>,
+    fields: &Fields<'_>,
+) -> (Option<Duration>, Option<u8>) {
+    let ttl = fields
+        .get("lease_ttl")
+        .and_then(|value| duration(report, owner.at("lease_ttl"), "lease_ttl", value));
+    let share = fields.get("lease_share").and_then(|value| percent(report, owner, value));
+    (ttl, share)
+}
+
+fn percent(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<u8> {
+    let here = owner.at("lease_share");
+    let Some(text) = value.get_ref().as_str() else {
+        report.wrong_type(here, "lease_share", "a percentage in quotes such as \"10%\"", value);
+        return None;
+    };
+    let digits = text.strip_suffix('%').filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    let read = digits.and_then(|digits| digits.parse::<u8>().ok());
+    if read.is_none() {
+        let message = format!("`lease_share` is {text:?}, must be from \"1%\" to \"100%\"");
+        report.wrong(here, value.span().start, &message);
+    }
+    read
+}
+
+/// The word of the setting at `here`, one of `known`.
+fn word(
+    report: &mut Report,
+    here: Here<'_>,
+    known: &'static [&'static str],
+    fields: &Fields<'_>,
+) -> Option<&'static str> {
+    let setting = here.setting;
+    let value = fields.get(setting)?;
+    let word = text(report, here, setting, value)?;
+    let found = known.iter().copied().find(|one| *one == word);
+    if found.is_none() {
+        let right = match (closest(word, known.iter().copied()), known) {
+            (Some(guess), _) => format!("did you mean {guess:?}?"),
+            (None, [others @ .., last]) => format!("use {} or {last}", others.join(", ")),
+            (None, []) => String::new(),
+        };
+        report.wrong(here, value.span().start, &format!("unknown {setting} {word:?}, {right}"));
+    }
+    found
 }
 
 /// A moment: RFC 3339 text, or a date-time of TOML with its offset.

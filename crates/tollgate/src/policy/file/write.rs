@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use crate::bounds::{DEFAULT_LEASE_SHARE, DEFAULT_LEASE_TTL};
 use crate::limit::Written;
 use crate::policy::{
     Block, Condition, Cost, KeyPart, Listing, Numbers, OnStoreError, Override, Policy, Rule,
+    SyncMode,
 };
 use crate::time::Timestamp;
 
@@ -19,6 +21,15 @@ pub(super) fn policy(policy: &Policy) -> String {
     }
     if policy.on_store_error != OnStoreError::Local {
         line(&mut out, "on_store_error", &quoted(word(policy.on_store_error)));
+    }
+    if policy.sync != SyncMode::Strict {
+        line(&mut out, "sync", &quoted(sync(policy.sync)));
+    }
+    if policy.lease_ttl != DEFAULT_LEASE_TTL {
+        line(&mut out, "lease_ttl", &quoted(&Written(policy.lease_ttl).to_string()));
+    }
+    if policy.lease_share != DEFAULT_LEASE_SHARE {
+        line(&mut out, "lease_share", &quoted(&format!("{}%", policy.lease_share)));
     }
     if let Some(attribute) = &policy.partition {
         line(&mut out, "partition", &quoted(attribute));
@@ -63,6 +74,15 @@ fn rule(out: &mut String, rule: &Rule) {
     }
     if let Some(choice) = rule.on_store_error {
         line(out, "on_store_error", &quoted(word(choice)));
+    }
+    if let Some(mode) = rule.sync {
+        line(out, "sync", &quoted(sync(mode)));
+    }
+    if let Some(ttl) = rule.lease_ttl {
+        line(out, "lease_ttl", &quoted(&Written(ttl).to_string()));
+    }
+    if let Some(share) = rule.lease_share {
+        line(out, "lease_share", &quoted(&format!("{share}%")));
     }
 }
 
@@ -206,6 +226,13 @@ fn word(choice: OnStoreError) -> &'static str {
         OnStoreError::Local => "local",
         OnStoreError::Allow => "allow",
         OnStoreError::Deny => "deny",
+    }
+}
+
+fn sync(mode: SyncMode) -> &'static str {
+    match mode {
+        SyncMode::Strict => "strict",
+        SyncMode::Leased => "leased",
     }
 }
 

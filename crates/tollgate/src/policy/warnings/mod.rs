@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use ipnet::IpNet;
 
 use super::check::closest;
-use super::{Condition, Cost, Place, Policy, Problem, Rule};
+use super::{Condition, Cost, Place, Policy, Problem, Rule, SyncMode};
 use crate::limit::{Algorithm, Align, CalendarUnit, Limit};
 use index::{Budget, Index};
 
@@ -64,6 +64,10 @@ impl Found {
         if rule.shadow && rule.block.is_some() {
             let message = "a rule in shadow never denies, so `block_for` does nothing";
             self.add(at("block_for"), message);
+        }
+        if rule.shadow && rule.sync == Some(SyncMode::Leased) {
+            let message = "a rule in shadow asks the store each time, so `sync` does nothing";
+            self.add(at("sync"), message);
         }
         for limit in limits.iter().filter(|limit| doubles(limit, limits)) {
             let twice = limit.count().saturating_mul(2);
