@@ -68,6 +68,11 @@ impl FixedWindow {
         if used == 0 { 0 } else { end }
     }
 
+    /// The end of the window that a take at `now` is counted in.
+    pub(crate) fn end(&self, state: Words, now: u64) -> u64 {
+        self.current(state, now)[0]
+    }
+
     /// The end of the window that `now` is in, and what was taken in it. A window of which all was
     /// given back is as good as none: the next take begins its own.
     #[inline]

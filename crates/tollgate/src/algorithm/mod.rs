@@ -209,7 +209,7 @@ fn mismatch(plan: &Plan, state: &StateMut<'_>) {
 
 impl StateRef<'_> {
     #[inline]
-    fn words(&self) -> Words {
+    pub(crate) fn words(&self) -> Words {
         match self {
             StateRef::Words(words) => *words,
             StateRef::Log(_) => [0; 3],

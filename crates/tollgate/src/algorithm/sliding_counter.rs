@@ -80,6 +80,11 @@ impl SlidingCounter {
         if current == 0 && previous == 0 { 0 } else { began.saturating_add(wait) }
     }
 
+    /// The end of the window that `at` is in.
+    pub(crate) fn end(&self, at: u64) -> u64 {
+        at - at % self.window + self.window
+    }
+
     #[inline]
     fn view(&self, [last, current, previous]: Words, now: u64) -> View {
         let began = last - last % self.window;

@@ -5,8 +5,10 @@
 //! exact up to 2^53. It decides and takes where the state is; every figure of the answer is then
 //! worked out here, from the state it met, by the arithmetic of the memory store.
 
+mod lease;
 mod state;
 
+pub use lease::{Grant, Heat, LeaseTerms, Lessee, Purse, Return, Returns, Spent, size};
 pub use state::{Debt, State};
 
 use crate::algorithm::Start;

@@ -1,0 +1,99 @@
+//! What one node knows of one key whose units it may borrow.
+
+use super::{Grant, Heat, LeaseTerms, Purse, Returns, Spent, size};
+use crate::decision::Decision;
+use crate::time::Timestamp;
+
+/// One key on one node: how hot it is, what is in hand, and what the store was seen to have left.
+///
+/// For every request [`spend`](Self::spend), and where that has nothing, ask the store and tell
+/// [`met`](Self::met) what it answered. Then, off the request's path, [`borrow`](Self::borrow) says
+/// how much to ask the store for, if anything; tell its answer with [`granted`](Self::granted),
+/// [`refused`](Self::refused) or [`failed`](Self::failed).
+#[derive(Clone, Debug, Default)]
+pub struct Lessee {
+    heat: Heat,
+    purse: Purse,
+    /// What the store had left when it was last heard of.
+    left: u64,
+    /// Whether a borrow is on its way: there is one at a time.
+    asking: bool,
+    /// Whether the key was reset since that was sent: it may have been charged before.
+    void: bool,
+}
+
+impl Lessee {
+    /// Spends `cost` units of what is in hand; `None` where the store is to be asked.
+    #[inline]
+    pub fn spend(&mut self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Spent> {
+        self.heat.note(terms.ttl, cost, now);
+        self.purse.spend(terms, cost, now)
+    }
+
+    /// Puts back what was spent for a request that did not go ahead after all.
+    pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Spent, now: Timestamp) {
+        self.purse.put_back(terms, spent, now);
+    }
+
+    /// Learns what the store has left from its answer to a request that it decided.
+    pub fn met(&mut self, decision: &Decision) {
+        self.left = decision.remaining();
+    }
+
+    /// How many units to ask the store for now, with so many nodes about. After `Some` its answer is
+    /// to be told.
+    pub fn borrow(&mut self, terms: &LeaseTerms, nodes: u64, now: Timestamp) -> Option<u64> {
+        if self.asking || !self.purse.wants_renewal(now) || !self.heat.is_hot(terms.ttl, now) {
+            return None;
+        }
+        let units = size(&self.heat, terms, (self.left, nodes), now);
+        (self.asking, self.void) = (units > 0, false);
+        self.asking.then_some(units)
+    }
+
+    /// The store has charged what was to be borrowed. Answers what is to be given back, if it came
+    /// too late.
+    pub fn granted(&mut self, terms: &LeaseTerms, grant: Grant, now: Timestamp) -> Returns {
+        self.asking = false;
+        self.met(&terms.limit.decide(&grant.met, grant.at, grant.units));
+        if self.void { Returns::new() } else { self.purse.add(terms, grant, now) }
+    }
+
+    /// The store has refused it.
+    pub fn refused(&mut self, decision: &Decision) {
+        self.asking = false;
+        self.met(decision);
+    }
+
+    /// There was no answer: what was charged, if it was, is lost.
+    pub fn failed(&mut self) {
+        self.asking = false;
+        self.left = 0;
+    }
+
+    /// Takes out what has ended or lies idle, to be given back.
+    pub fn ended(&mut self, terms: &LeaseTerms, now: Timestamp) -> Returns {
+        self.purse.ended(terms, now)
+    }
+
+    /// Takes out everything, to be given back: the node stops, or the limit has other numbers.
+    pub fn empty(&mut self, terms: &LeaseTerms, now: Timestamp) -> Returns {
+        self.purse.empty(terms, now)
+    }
+
+    /// Forgets what is in hand and what is on its way, for a key that was reset.
+    pub fn forget(&mut self) {
+        self.void = self.asking;
+        self.purse.forget();
+    }
+
+    /// What is in hand.
+    pub fn purse(&self) -> &Purse {
+        &self.purse
+    }
+
+    /// Whether nothing would be lost by forgetting it all.
+    pub fn is_idle(&self, terms: &LeaseTerms, now: Timestamp) -> bool {
+        !self.asking && self.purse.is_empty() && self.heat.is_cold(terms.ttl, now)
+    }
+}
