@@ -139,17 +139,39 @@ proptest! {
 }
 
 #[test]
-fn a_key_in_steady_use_loses_nothing_by_a_return() {
-    // 100 tokens, 10 a second: 50 are gone, which takes 5 s to pay back.
+fn a_return_loses_nothing_while_time_pays_for_what_was_spent() {
+    // 100 tokens, 10 a second: the 15 that are spent take 1.5 s to pay back.
     let limit = Limit::per_second(10).burst(100);
     let terms = terms(&limit, 2 * SECOND);
-    let met = terms.limit().take(&State::New, STORE, 50);
     let mut purse = Purse::default();
-    purse.add(&terms, Grant { met: met.clone(), ..grant(20) }, NODE);
-    let charged = terms.limit().take(&met, STORE, 20);
-    let back = purse.ended(&terms, NODE.after(2 * SECOND));
-    let given_back = terms.limit().give_back(&charged, STORE + 2_000_000, back[0]);
-    assert_eq!(terms.limit().status(&given_back, STORE + 2_000_000).remaining(), 70);
+    purse.add(&terms, grant(20), NODE);
+    let _ = purse.spend(&terms, 15, NODE);
+    let charged = terms.limit().take(&State::New, STORE, 20);
+    let back = purse.empty(&terms, NODE.after(3 * SECOND / 2));
+    let given_back = terms.limit().give_back(&charged, STORE + 1_500_000, back[0]);
+    assert_eq!(terms.limit().status(&given_back, STORE + 1_500_000).remaining(), 100);
+}
+
+#[test]
+fn what_a_lease_met_may_be_given_back_before_it_and_pays_for_nothing() {
+    // Two nodes borrow half each at once. The first gives all back, and the bucket is full after 5 s.
+    let limit = Limit::per_second(1).burst(10);
+    let terms = terms(&limit, 10 * SECOND);
+    let (ported, mut first, mut second) = (terms.limit(), Purse::default(), Purse::default());
+    first.add(&terms, grant(5), NODE);
+    let met = ported.take(&State::New, STORE, 5);
+    second.add(&terms, Grant { met: met.clone(), ..grant(5) }, NODE);
+    let charged = ported.take(&met, STORE, 5);
+    let [back] = first.empty(&terms, NODE)[..] else { panic!("it gives back all") };
+    let charged = ported.give_back(&charged, STORE, back);
+    // Then somebody takes all there is, and the second gives back what nobody spent.
+    let (later, node_later) = (STORE + 5_000_000, NODE.after(5 * SECOND));
+    assert_eq!(ported.status(&charged, later).remaining(), 10);
+    let mut emptied = ported.take(&charged, later, 10);
+    for back in second.empty(&terms, node_later) {
+        emptied = ported.give_back(&emptied, later, back);
+    }
+    assert_eq!(ported.status(&emptied, later).remaining(), 0, "10 and no more of a bucket of 10");
 }
 
 #[test]

@@ -21,11 +21,11 @@
 //! it back as if it had never been. A bucket does not: with its debt paid back by time meanwhile, a
 //! refund to the letter would mint units. Let u be the bucket had the units that are left never been
 //! charged, and c the bucket as it was charged, which owes the price of those units more. The two
-//! draw nearer only while u owes nothing, which it cannot before it has paid what it owed right
-//! after the borrow: [`Return::moment`] is when that is. From then on a return loses what time has
-//! paid, so c owes at least what u owes, always: what was spent, charged when it was borrowed, is
-//! what the bucket would have allowed. A key in steady use owes more than a lease lasts and loses
-//! nothing; a key that nobody else uses is full again without what is lost.
+//! draw nearer only while u owes nothing, which it cannot before it has paid for what was spent of
+//! the same borrow: [`Return::moment`] is when that is. Nothing else that it owed then is sure: it may
+//! be another's lease, and given back. From that moment on a return loses what time has paid, so c
+//! owes at least what u owes, always, in whatever order leases are given back: what was spent,
+//! charged when it was borrowed, is what the bucket would have allowed.
 
 mod heat;
 mod lessee;

@@ -227,9 +227,9 @@ impl Batch {
         let seen = self.seen(now);
         let (moment, worthless) = match &terms.limit.0 {
             Plan::Bucket(bucket) => {
-                // A take of nothing pays what was due by then.
-                let mut state = self.state.as_ref().words();
-                bucket.take(&mut state, self.charged_at, 0);
+                // What was spent of it is owed for sure. What it met may be given back as well.
+                let mut state = [0; 3];
+                bucket.take(&mut state, self.charged_at, self.units - self.left);
                 let from = bucket.owes_until(state) / TICK;
                 bucket.take(&mut state, self.charged_at, self.left);
                 (from, bucket.owes_until(state) < seen)
