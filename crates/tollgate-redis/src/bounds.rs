@@ -115,3 +115,26 @@ pub(crate) const CONTENDED_PAUSE: Duration = Duration::from_micros(500);
 
 /// How often it is told, at most, that rulings are made without the store though there is no outage.
 pub(crate) const TOLD_AGAIN: Duration = Duration::from_secs(60);
+
+/// Of how many keys a gate knows what it has borrowed: 32,768, some megabytes, in sets found by the
+/// key's hash. Where a set is full of keys that have units in hand, further ones are asked for each
+/// time.
+pub(crate) const LEASE_SETS: usize = 4096;
+pub(crate) const LEASES_PER_SET: usize = 8;
+
+/// How often a borrow is tried again with less, where there is less than was thought.
+pub(crate) const LEASE_TRIES: usize = 2;
+
+/// How many returns are sent before the first is waited for.
+pub(crate) const RETURNS_AT_ONCE: usize = 128;
+
+/// How often it is looked for units that have ended or lie idle: a look at all keys takes less than
+/// a hundredth of the shortest.
+pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// For how long it is told that keys were made new: longer than any lease lasts.
+pub(crate) const TOLD_RESETS: Duration = Duration::from_secs(120);
+
+/// For how long after it was heard of a node is taken to be there: several rounds of the poll.
+pub(crate) const NODE_SEEN: Duration = Duration::from_secs(2);

@@ -32,6 +32,7 @@ mod across;
 mod batch;
 mod bounds;
 mod breaker;
+mod change;
 mod charge;
 mod connection;
 mod denied;
@@ -58,7 +59,7 @@ mod tls;
 
 pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
-pub use gate::{GateError, RedisGate, RedisGateBuilder, RedisGateKeys, RedisHold};
+pub use gate::{GateError, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys, RedisHold};
 pub use histogram::Histogram;
 pub use limiter::RedisLimiter;
 pub use operate::{Progress, RedisKeys};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::port::{State, Tries};
+use tollgate::port::{Return, State, Tries};
 use tollgate::{Decision, Key, Limit, Status, Taken};
 
 use crate::bounds::DEFAULT_RESERVATION;
@@ -210,6 +210,12 @@ impl RedisLimiter {
         let amount = self.inner.terms.amount(units).signed(script::LATEST);
         let what = || vec![b"back".to_vec(), amount.0.clone()];
         self.store.change(&self.inner, &key, what).await.map(drop)
+    }
+
+    /// Gives back what a lease took: what a gate does, for tests.
+    #[doc(hidden)]
+    pub async fn give_back_lent(&self, key: impl Key, back: Return) -> Result<(), StoreError> {
+        self.store.give_back_lent(&self.inner, &self.inner.prefix.key(&key), back).await
     }
 
     /// Makes `key` new; whether anything was known of it. Open reservations stay open.

@@ -328,53 +328,6 @@ impl RedisStore {
         }
         Reply::read(self.connection().run(&keys, &args).await?)
     }
-
-    /// Changes one key's state; whether anything was known of it. `what` is asked again for every
-    /// try, since costs name the calendar's window.
-    pub(crate) async fn change(
-        &self,
-        limiter: &Arc<Inner>,
-        key: &[u8],
-        what: impl Fn() -> Vec<Vec<u8>>,
-    ) -> Result<bool, StoreError> {
-        let _forgets = self.denials().forget_at_last(key);
-        self.change_quietly(limiter, key, what).await
-    }
-
-    /// The same for what the deny cache is told of otherwise, or need not know.
-    pub(crate) async fn change_quietly(
-        &self,
-        limiter: &Arc<Inner>,
-        key: &[u8],
-        what: impl Fn() -> Vec<Vec<u8>>,
-    ) -> Result<bool, StoreError> {
-        self.connection().within(pin!(self.change_until_done(limiter, key, what))).await
-    }
-
-    async fn change_until_done(
-        &self,
-        limiter: &Arc<Inner>,
-        key: &[u8],
-        what: impl Fn() -> Vec<Vec<u8>>,
-    ) -> Result<bool, StoreError> {
-        for _ in 0..TRIES {
-            let (now, charge, what) = (self.told_time(), limiter.charge(0), what());
-            let log: &[u8] = if limiter.terms.is_log() { b"log" } else { b"" };
-            let head = [now.as_bytes(), b"change", log, &charge];
-            let args: Vec<&[u8]> = head.into_iter().chain(what.iter().map(Vec::as_slice)).collect();
-            let reply = Reply::read(self.connection().run(&[key], &args).await?)?;
-            match reply.verdict {
-                0 | 1 => return Ok(reply.verdict == 1),
-                script::OTHER => {
-                    let charge = Asked { limiter, key: key.to_vec(), cost: 0 };
-                    Box::pin(rescale::rescale(self, &charge, reply.now)).await?;
-                }
-                script::CALENDAR => limiter.learn_window(reply.now),
-                other => return Err(StoreError::Script(format!("it answered {other}"))),
-            }
-        }
-        Err(StoreError::Script(format!("no answer after {TRIES} tries")))
-    }
 }
 
 /// Charges as the script reads them.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use tollgate::{
     Gate, LimitError, MemoryStore, MemoryStoreBuilder, Place, Policy, PolicyError, Problem,
@@ -64,7 +64,7 @@ impl RedisGateBuilder {
         let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
         let shared = Shared::new(&namespace);
         let (nodes, fallbacks) = (AtomicU64::new(nodes), Fallbacks::new());
-        let replacing = Mutex::new(());
+        let (replacing, leases) = (Mutex::new(()), OnceLock::new());
         Ok(RedisGate(Arc::new(Inner {
             store,
             namespace,
@@ -75,6 +75,7 @@ impl RedisGateBuilder {
             names,
             shared,
             fallbacks,
+            leases,
         })))
     }
 }

@@ -69,13 +69,24 @@ impl RedisGate {
         way: Way,
         timeout: Option<Duration>,
     ) -> Result<(Ruling, Vec<Scaled>), StoreError> {
+        let (answers, claims) = self.answers(planned, way, timeout).await?;
+        Ok((planned.ruling(&answers), claims))
+    }
+
+    /// What the store says of each rule of a planned request, and what is reserved.
+    pub(super) async fn answers(
+        &self,
+        planned: &Planned,
+        way: Way,
+        timeout: Option<Duration>,
+    ) -> Result<(Vec<RuleAnswer>, Vec<Scaled>), StoreError> {
         let names = self.names(planned.policy());
         let mut call = self.call(planned, &names)?;
         (call.way, call.timeout) = (way, timeout);
         let blocks = call.blocks.iter().flatten();
         if call.keys.is_empty() && blocks.clone().next().is_none() {
             let nothing = planned.rules().iter().map(|_| RuleAnswer::default());
-            return Ok((planned.ruling(&nothing.collect::<Vec<_>>()), Vec::new()));
+            return Ok((nothing.collect(), Vec::new()));
         }
         let reports = planned.rules().iter().any(|rule| rule.shadow) && way != Way::Look;
         let is_plain = blocks.clone().next().is_none() && !reports && timeout.is_none();
@@ -84,7 +95,7 @@ impl RedisGate {
         } else {
             self.ask_unless_refused(&call).await?
         };
-        call.ruling(answer)
+        call.told(answer)
     }
 
     /// The ruling on a planned request, if it is known here that it is refused.
@@ -92,8 +103,8 @@ impl RedisGate {
         let names = self.names(planned.policy());
         let mut call = self.call(planned, &names)?;
         call.way = Way::Take;
-        let refused = self.refused(&call).ok().map(|answer| call.ruling(answer)).transpose()?;
-        Ok(refused.map(|(ruling, _)| ruling))
+        let refused = self.refused(&call).ok().map(|answer| call.told(answer)).transpose()?;
+        Ok(refused.map(|(answers, _)| planned.ruling(&answers)))
     }
 
     /// Asks for all rules with their blocks, wherever they lie.
@@ -222,12 +233,12 @@ impl Call<'_> {
         self.limiters[charge].inner.terms.ported.peek(state, *now, self.costs[charge])
     }
 
-    /// The ruling, and what is reserved.
-    fn ruling(&self, answer: Answer) -> Result<(Ruling, Vec<Scaled>), StoreError> {
+    /// What each rule says, and what is reserved.
+    fn told(&self, answer: Answer) -> Result<(Vec<RuleAnswer>, Vec<Scaled>), StoreError> {
         let answers = self.answers(&answer);
         self.agree(&answer, &answers)?;
-        let ruling = self.planned.ruling(&answers);
-        Ok((ruling, self.claims(answer, &answers)))
+        let claims = self.claims(answer, &answers);
+        Ok((answers, claims))
     }
 
     /// Which charges are whose, as the script reads it.
@@ -275,6 +286,7 @@ impl Call<'_> {
                 blocked: told.blocked,
                 was_blocked: told.was_blocked,
                 decisions: charges.map(decide).collect(),
+                leased: false,
             }
         });
         answers.collect()

@@ -4,8 +4,10 @@ mod builder;
 mod decide;
 mod each;
 mod fallback;
+mod fleet;
 mod hold;
 mod inspect;
+mod lease;
 mod names;
 mod operate;
 mod portable;
@@ -15,7 +17,7 @@ mod walk;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use tollgate::port::{Planned, Tries};
@@ -26,6 +28,8 @@ use decide::Way;
 use fallback::Fallbacks;
 pub use hold::RedisHold;
 use hold::{Held, Scaled};
+pub use lease::LeaseCounts;
+use lease::Leases;
 use names::Names;
 use shared::Shared;
 pub use walk::RedisGateKeys;
@@ -76,6 +80,8 @@ struct Inner {
     names: RwLock<Arc<Names>>,
     shared: Shared,
     fallbacks: Fallbacks,
+    /// What this node has borrowed, once a policy says that rules are leased.
+    leases: OnceLock<Leases>,
 }
 
 impl RedisGate {
@@ -193,18 +199,28 @@ impl RedisGate {
     #[doc(hidden)]
     pub async fn try_check(&self, request: &Request<'_>) -> Result<Ruling, StoreError> {
         let planned = self.plan(request).await?;
-        Ok(self.decide(&planned, Way::Take, None).await?.0)
+        self.decide_and_take(&planned).await
     }
 
     /// What [`check`](Self::check) would say, taking nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Ruling {
-        match self.look(request).await {
-            Ok(ruling) => ruling,
-            Err(error) => {
-                self.goes_on_without(&error);
-                self.0.local.peek_without_store(request)
-            }
-        }
+        self.or_without_store(request, self.look_from_here(request).await)
+    }
+
+    async fn look_from_here(&self, request: &Request<'_>) -> Result<Ruling, StoreError> {
+        let planned = self.plan(request).await?;
+        self.decide_and_leave(&planned).await
+    }
+
+    fn or_without_store(
+        &self,
+        request: &Request<'_>,
+        looked: Result<Ruling, StoreError>,
+    ) -> Ruling {
+        looked.unwrap_or_else(|error| {
+            self.goes_on_without(&error);
+            self.0.local.peek_without_store(request)
+        })
     }
 
     async fn look(&self, request: &Request<'_>) -> Result<Ruling, StoreError> {
@@ -212,9 +228,11 @@ impl RedisGate {
         Ok(self.decide(&planned, Way::Look, None).await?.0)
     }
 
-    /// How the request's keys stand in every rule that applies: a peek of one unit.
+    /// How the request's keys stand in every rule that applies: a peek of one unit, at what the whole
+    /// fleet was charged. What nodes have borrowed and not spent yet is charged.
     pub async fn status(&self, request: &Request<'_>) -> Ruling {
-        self.peek(&request.clone().cost(1)).await
+        let request = request.clone().cost(1);
+        self.or_without_store(&request, self.look(&request).await)
     }
 
     /// Takes what the request costs, to be settled when the real cost is known. If the hold is

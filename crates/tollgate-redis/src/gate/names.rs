@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tollgate::port::{PlannedRule, key_bytes};
+use tollgate::port::{LeaseSettings, LeaseTerms, PlannedRule, key_bytes};
 use tollgate::{Block, Key, Limit, Part, Policy, Rule};
 
 use crate::bounds::MAX_NAME;
@@ -26,7 +26,15 @@ pub(super) struct Names {
     policy: Arc<Policy>,
     rules: Vec<RuleNames>,
     /// By the numbers that the policy's gate gives them.
-    limiters: RwLock<HashMap<u32, RedisLimiter>>,
+    counters: RwLock<HashMap<u32, Arc<Counter>>>,
+    /// The shortest time of a lease, if some rule has leases.
+    shortest_lease: Option<Duration>,
+}
+
+/// A limit of a rule, and on what terms its units are borrowed, if they are.
+pub(super) struct Counter {
+    pub(super) limiter: RedisLimiter,
+    pub(super) lease: Option<LeaseTerms>,
 }
 
 /// What belongs to a rule.
@@ -42,13 +50,25 @@ pub(super) struct RuleNames {
     pub(super) blocks: Prefix,
     /// Whether and for how long it blocks, as the script reads it.
     pub(super) punishment: Vec<u8>,
+    /// What its leases are like, if it has any.
+    lease: Option<LeaseSettings>,
 }
 
 impl Names {
     pub(super) fn new(store: &RedisStore, namespace: &str, policy: &Arc<Policy>) -> Names {
-        let of_rule = |rule| RuleNames::new(namespace, rule, tagging(store, policy, rule));
-        let rules = policy.rules.iter().map(of_rule).collect();
-        Names { policy: policy.clone(), rules, limiters: RwLock::default() }
+        let of_rule = |rule| {
+            let names = RuleNames::new(namespace, rule, tagging(store, policy, rule));
+            RuleNames { lease: policy.lease_settings(rule), ..names }
+        };
+        let rules: Vec<RuleNames> = policy.rules.iter().map(of_rule).collect();
+        let ttls = rules.iter().filter_map(|rule| Some(rule.lease?.ttl));
+        let shortest_lease = ttls.min();
+        Names { policy: policy.clone(), rules, counters: RwLock::default(), shortest_lease }
+    }
+
+    /// The shortest time of a lease; `None` where no rule has any.
+    pub(super) fn shortest_lease(&self) -> Option<Duration> {
+        self.shortest_lease
     }
 
     /// Whether these are the names of this very policy.
@@ -66,8 +86,8 @@ impl Names {
         all.find(|(rule, _)| rule.name == name)
     }
 
-    fn known(&self, number: u32) -> Option<RedisLimiter> {
-        let all = self.limiters.read().unwrap_or_else(PoisonError::into_inner);
+    fn known(&self, number: u32) -> Option<Arc<Counter>> {
+        let all = self.counters.read().unwrap_or_else(PoisonError::into_inner);
         all.get(&number).cloned()
     }
 
@@ -78,18 +98,31 @@ impl Names {
         rule: &PlannedRule,
         to: &mut Vec<RedisLimiter>,
     ) -> Result<(), StoreError> {
-        for (position, (number, limit)) in rule.limits().enumerate() {
-            let known = self.known(number);
-            to.push(match known {
-                Some(limiter) => limiter,
-                None => {
-                    let made = self.rules[rule.number()].limiter(store, position, limit)?;
-                    let mut all = self.limiters.write().unwrap_or_else(PoisonError::into_inner);
-                    all.entry(number).or_insert(made).clone()
-                }
-            });
+        for (position, limit) in rule.limits().enumerate() {
+            to.push(self.counter(store, rule, position, limit)?.limiter.clone());
         }
         Ok(())
+    }
+
+    /// The limit at `position` of a rule, with its number among those of the policy's gate.
+    pub(super) fn counter(
+        &self,
+        store: &RedisStore,
+        rule: &PlannedRule,
+        position: usize,
+        (number, limit): (u32, &Limit),
+    ) -> Result<Arc<Counter>, StoreError> {
+        if let Some(counter) = self.known(number) {
+            return Ok(counter);
+        }
+        let of_rule = &self.rules[rule.number()];
+        let limiter = of_rule.limiter(store, position, limit)?;
+        let lease = of_rule.lease.filter(|lease| lease.allow(limit)).and_then(|lease| {
+            // What cannot be leased is asked for each time.
+            LeaseTerms::new(&limiter.inner.terms.ported, lease.ttl, lease.share.into()).ok()
+        });
+        let mut all = self.counters.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(all.entry(number).or_insert_with(|| Arc::new(Counter { limiter, lease })).clone())
     }
 }
 
@@ -112,7 +145,12 @@ impl RuleNames {
         };
         let blocks = Prefix::new(tagging, &format!("{name}{FURTHER}b{attributes}"));
         let punishment = punishment(rule.block.as_ref());
-        RuleNames { name, attributes, tagging, blocks, punishment }
+        RuleNames { name, attributes, tagging, blocks, punishment, lease: None }
+    }
+
+    /// Whether its units may be borrowed.
+    pub(super) fn is_leased(&self) -> bool {
+        self.lease.is_some()
     }
 
     /// A limit of the rule; `position` counts from 0.

@@ -7,7 +7,9 @@ use redis::{Value, cmd};
 use tollgate::{KeyName, Limit, Request, Rule, RuleReport, Verdict};
 
 use super::RedisGate;
+use super::fleet::Reset;
 use super::names::{Names, RuleNames, Values, is_of_blocks, micros, named, split};
+use super::shared::BLOCK;
 use super::walk::RedisGateKeys;
 use crate::bounds::MAX_LIMITS;
 use crate::error::StoreError;
@@ -88,6 +90,7 @@ impl RedisGate {
             }
         }
         known |= unlink(store, &others.iter().collect::<Vec<_>>()).await? > 0;
+        self.revoke(Reset::Key(&rule.name, key)).await?;
         Ok(known)
     }
 
@@ -108,7 +111,7 @@ impl RedisGate {
         let text = length.to_string();
         let reply = self.bar(&of_rule.blocks, key, &[b"block", b"", text.as_bytes()]).await?;
         self.share_block(&rule.name, key, Some(reply.now.saturating_add(length))).await?;
-        self.tidy_blocks(reply.now).await?;
+        self.tidy(BLOCK, reply.now).await?;
         self.tend().await?;
         Ok(true)
     }
@@ -233,7 +236,7 @@ impl RedisGate {
         Ok((counts && left > 0).then_some(Duration::from_micros(left)))
     }
 
-    async fn server_time(&self) -> Result<u64, StoreError> {
+    pub(super) async fn server_time(&self) -> Result<u64, StoreError> {
         let Value::Array(time) = self.0.store.connection().send(&cmd("TIME")).await? else {
             return Ok(0);
         };

@@ -23,14 +23,14 @@ use crate::request::Reply;
 use crate::script;
 
 const OVERRIDE: u8 = b'o';
-const BLOCK: u8 = b'b';
+pub(super) const BLOCK: u8 = b'b';
 const VERSION: &[u8] = b"v";
 
-/// How many blocks that have ended one more block takes out.
+/// How many that have ended one more block, or one more reset, takes out.
 const TIDIED: usize = 16;
 
-/// A field of a block by hand, the rule and the values it names, and until when it is.
-type SharedBlock = (Vec<u8>, (String, Vec<String>), Vec<u8>);
+/// A field of a block by hand, and the rule and the values it names.
+type SharedBlock = (Vec<u8>, (String, Vec<String>));
 
 pub(super) struct Shared {
     /// The hash.
@@ -46,6 +46,8 @@ pub(super) struct Shared {
     any_by_hand: AtomicBool,
     /// The keys that are blocked by hand while the store is away: rules and values.
     local: Mutex<HashSet<(String, Vec<String>)>>,
+    /// The resets that were told when it was read last.
+    pub(super) resets: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
 /// Says that nobody asks any more, should the runtime end the task.
@@ -67,6 +69,7 @@ impl Shared {
             by_hand: RwLock::default(),
             any_by_hand: AtomicBool::new(false),
             local: Mutex::default(),
+            resets: Mutex::default(),
         }
     }
 
@@ -130,6 +133,7 @@ impl RedisGate {
             overrides.filter(|(_, change)| change.as_ref().is_none_or(portable)).collect();
         self.put_overrides(overrides);
         self.put_blocks(fields);
+        self.heed_resets(fields);
         // Whoever was blocked may be so no longer, whoever was refused may have other numbers.
         self.0.store.denials().forget_all();
         *version = read;
@@ -184,7 +188,7 @@ impl RedisGate {
     }
 
     /// Changes one field of what the fleet shares, and reads it all again; whether it was there.
-    async fn share(&self, field: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+    pub(super) async fn share(&self, field: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let reply = self.share_only(&[field, value]).await?;
         if reply.verdict == script::MANY {
             return Err(StoreError::Request(format!(
@@ -258,7 +262,7 @@ impl RedisGate {
         &self,
         is_meant: impl Fn(&str, &[String]) -> bool,
     ) -> Result<(), StoreError> {
-        for (field, (rule, values), _) in self.shared_blocks().await? {
+        for (field, (rule, values)) in self.shared_blocks().await? {
             if is_meant(&rule, &values) {
                 self.share_only(&[&field, b""]).await?;
             }
@@ -268,22 +272,25 @@ impl RedisGate {
         self.refresh().await
     }
 
-    /// Takes out some blocks by hand that have ended, so that they never pile up.
-    pub(super) async fn tidy_blocks(&self, now: u64) -> Result<(), StoreError> {
-        let shared = self.shared_blocks().await?;
-        let ended = shared.iter().filter(|(_, _, until)| moment(until) < now);
-        for (field, _, until) in ended.take(TIDIED) {
+    /// Takes out some of what is told of one `kind` until a moment before `now`, so that it never piles
+    /// up.
+    pub(super) async fn tidy(&self, kind: u8, now: u64) -> Result<(), StoreError> {
+        let shared = self.0.store.connection().send(cmd("HGETALL").arg(&self.0.shared.key)).await?;
+        let shared = pairs(shared);
+        let of_kind = shared.iter().filter(|(field, _)| field.first() == Some(&kind));
+        let ended = of_kind.filter(|(_, until)| moment(until) < now);
+        for (field, until) in ended.take(TIDIED) {
             self.share_only(&[field, b"", until]).await?;
         }
         Ok(())
     }
 
-    /// The keys that are blocked by hand: the field, what it says, and its value.
+    /// The keys that are blocked by hand: the field, and what it says.
     async fn shared_blocks(&self) -> Result<Vec<SharedBlock>, StoreError> {
         let fields = self.0.store.connection().send(cmd("HGETALL").arg(&self.0.shared.key)).await?;
-        let blocks = pairs(fields).into_iter().filter_map(|(field, until)| {
+        let blocks = pairs(fields).into_keys().filter_map(|field| {
             let block = rule_and_values(&field)?;
-            Some((field, block, until))
+            Some((field, block))
         });
         Ok(blocks.collect())
     }
@@ -298,6 +305,9 @@ impl RedisGate {
 
 async fn poll(gate: Weak<Inner>, _polling: Polling) {
     loop {
+        let Some(here) = gate.upgrade().map(RedisGate) else { return };
+        let _ = here.beat().await;
+        drop(here);
         tokio::time::sleep(POLL).await;
         let Some(gate) = gate.upgrade().map(RedisGate) else { return };
         // While the store is away, what is known stays in force.

@@ -4,6 +4,7 @@ use tollgate::port::State;
 use tollgate::{KeyName, Status};
 
 use super::RedisGate;
+use super::fleet::Reset;
 use super::names::{NAMESPACE_END, named, split};
 use crate::bounds::MAX_CHARGES;
 use crate::error::StoreError;
@@ -74,6 +75,7 @@ impl RedisGate {
         let is_of_rule = |key: &[u8]| self.is_of_rule(key, rule);
         let done = self.reset_where(rule, is_of_rule, |_| true, progress).await?;
         self.unshare_blocks(|of_rule, _| of_rule == rule).await?;
+        self.revoke(Reset::Rule(rule)).await?;
         Ok(done)
     }
 
@@ -104,10 +106,11 @@ impl RedisGate {
         let done = self.reset_where(rule, is_of_rule, begins, progress).await?;
         let begins = |values: &[String]| values.first().is_some_and(|own| own.starts_with(prefix));
         self.unshare_blocks(|of_rule, values| of_rule == rule && begins(values)).await?;
+        self.revoke(Reset::Prefix(rule, prefix)).await?;
         Ok(done)
     }
 
-    fn is_of_rule(&self, key: &[u8], rule: &str) -> bool {
+    pub(super) fn is_of_rule(&self, key: &[u8], rule: &str) -> bool {
         limiter_of(key).is_some_and(|name| split(name) == (self.0.namespace.as_str(), rule))
     }
 
@@ -126,6 +129,7 @@ impl RedisGate {
         };
         let done = self.reset_where("", of_gate, |_| true, progress).await?;
         self.unshare_blocks(|_, _| true).await?;
+        self.revoke(Reset::All).await?;
         Ok(done)
     }
 

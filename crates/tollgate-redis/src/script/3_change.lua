@@ -2,6 +2,8 @@
 -- 'change': one key whose state is changed whatever it holds. ARGV[4] is the charge with no cost, as
 -- below. ARGV[5] says what:
 --   back    gives back the amount in ARGV[6]
+--   return  gives back the amount in ARGV[6] of what a node borrowed and did not spend: of a
+--           bucket's, what is sure to be owed for it still
 --   due     only ends the reservations that have timed out and gives them back, as all of these do
 --   end     ends the reservation ARGV[6]: if it is open, gives back the amount in ARGV[7], or takes
 --           the charge in ARGV[8]; if it is not, takes the charge in ARGV[9]
@@ -129,6 +131,16 @@ if what == 'change' then
     end
     if change == 'back' then
         back(unpack('>I7I7i7', ARGV[6]))
+    elseif change == 'return' then
+        local a, b, moment = unpack('>I7I7i7', ARGV[6])
+        -- Had the units never been taken, the bucket might have been full for all the time since,
+        -- and what came back in it lost. Given back in full, that would be minted.
+        if kind == 'b' and words then
+            a = a - max(max(now, (unpack('>i7', words))) - moment, 0)
+        end
+        if a >= 0 then
+            back(a, b, moment)
+        end
     elseif change == 'end' then
         local found
         for from = 1, #records, RECORD do

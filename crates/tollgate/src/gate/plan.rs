@@ -34,6 +34,7 @@ enum Settled {
 }
 
 /// A rule that applies to a request.
+#[derive(Clone)]
 pub struct PlannedRule {
     number: u32,
     terms: Terms,
@@ -56,6 +57,8 @@ pub struct RuleAnswer {
     pub was_blocked: bool,
     /// What became of each of its limits.
     pub decisions: Vec<Decision>,
+    /// Whether its units were borrowed before.
+    pub leased: bool,
 }
 
 impl Gate {
@@ -100,12 +103,29 @@ impl Planned {
         &self.rules
     }
 
+    /// The same request under some of its rules: what is left to ask where the others are known.
+    #[must_use]
+    pub fn only(&self, is_meant: impl Fn(usize) -> bool) -> Planned {
+        let meant = self.rules.iter().enumerate().filter(|(place, _)| is_meant(*place));
+        let rules = meant.map(|(_, rule)| rule.clone()).collect();
+        // What the limits do not decide has no rules.
+        Planned { in_force: self.in_force.clone(), settled: None, is_free: self.is_free, rules }
+    }
+
+    /// Whether the request itself says that it costs nothing, which is an error.
+    pub fn is_free(&self) -> bool {
+        self.is_free
+    }
+
     /// The ruling that follows from what the store says of each rule, in the order of
     /// [`rules`](Self::rules).
     pub fn ruling(&self, answers: &[RuleAnswer]) -> Ruling {
         let mut told: Vec<Told> = Vec::new();
         for (rule, answer) in self.rules.iter().zip(answers) {
-            let ruled = |limit| Ruled::new(rule.number, limit, rule.shadow, answer.blocked);
+            let ruled = |limit| {
+                let ruled = Ruled::new(rule.number, limit, rule.shadow, answer.blocked);
+                if answer.leased { ruled.leased() } else { ruled }
+            };
             if rule.terms.is_empty() && !answer.blocked.is_zero() {
                 told.push(Told { ruled: ruled(0), decision: Decision::UNLIMITED });
             }

@@ -157,6 +157,12 @@ impl Ruling {
         self.degraded
     }
 
+    /// Whether some of it was taken from units that this node had borrowed: the figures of such a rule
+    /// are this node's view of it. Never so for a gate in memory.
+    pub fn is_leased(&self) -> bool {
+        self.charges.ruled.iter().any(|charge| charge.leased)
+    }
+
     /// What it rests on.
     pub fn reason(&self) -> Reason {
         self.reason
@@ -290,6 +296,11 @@ impl<'a> RuleFigures<'a> {
     /// Whether these are figures of this node alone, or of none: the store was away.
     pub fn is_degraded(&self) -> bool {
         self.degraded
+    }
+
+    /// Whether this node had borrowed the units: the figures are then its own view of the key.
+    pub fn is_leased(&self) -> bool {
+        self.charge.ruled.leased
     }
 
     /// For how long the key is blocked, if it is.

@@ -27,6 +27,8 @@ pub(super) struct Ruled {
     /// Which limit it was, as the store numbers them; 0 where there is none.
     pub(super) limit: u32,
     pub(super) shadow: bool,
+    /// Whether the units were borrowed.
+    pub(super) leased: bool,
     /// Whether it was taken.
     taken: bool,
     /// For how long the key is blocked; zero if it is not.
@@ -78,7 +80,13 @@ impl Ruled {
     #[inline]
     pub(super) fn new(rule: u32, limit: u32, shadow: bool, blocked: Duration) -> Ruled {
         let now = Timestamp::from_nanos(0);
-        Ruled { rule, limit, shadow, taken: false, blocked, cost: 0, now, met: Met::OPEN }
+        let (leased, taken, cost, met) = (false, false, 0, Met::OPEN);
+        Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, met }
+    }
+
+    /// Of units that were borrowed before.
+    pub(super) fn leased(self) -> Ruled {
+        Ruled { leased: true, ..self }
     }
 
     /// Keeps what it met.

@@ -30,6 +30,12 @@ impl Lessee {
         self.purse.spend(terms, cost, now)
     }
 
+    /// What a charge of `cost` units would come to that is paid from what is in hand; `None` where the
+    /// store is to be asked.
+    pub fn look(&self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Decision> {
+        self.purse.look(terms, cost, now)
+    }
+
     /// Puts back what was spent for a request that did not go ahead after all.
     pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Spent, now: Timestamp) {
         self.purse.put_back(terms, spent, now);
@@ -92,8 +98,18 @@ impl Lessee {
         &self.purse
     }
 
+    /// Whether nothing is in hand or on its way.
+    pub fn is_free(&self) -> bool {
+        !self.asking && self.purse.is_empty()
+    }
+
+    /// The units that were asked for lately, about.
+    pub fn asked(&self, terms: &LeaseTerms, now: Timestamp) -> u64 {
+        self.heat.within(terms.ttl, now)
+    }
+
     /// Whether nothing would be lost by forgetting it all.
     pub fn is_idle(&self, terms: &LeaseTerms, now: Timestamp) -> bool {
-        !self.asking && self.purse.is_empty() && self.heat.is_cold(terms.ttl, now)
+        self.is_free() && self.heat.is_cold(terms.ttl, now)
     }
 }

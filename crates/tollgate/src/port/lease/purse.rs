@@ -99,6 +99,14 @@ impl Purse {
         Some(batch.spend(&terms.limit.0, cost, now))
     }
 
+    /// What [`spend`](Self::spend) would decide, had it to be left in hand for another limit's sake.
+    pub fn look(&self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Decision> {
+        let fits = |batch: &&Batch| cost > 0 && batch.left >= cost && now < batch.deadline;
+        let batch = self.batches.iter().find(fits)?;
+        let figures = terms.limit.0.decide(batch.state.as_ref(), batch.seen(now), 0);
+        Some(Decision::untaken(figures))
+    }
+
     /// Puts back what was spent for a request that did not go ahead after all; lost if its batch
     /// has ended meanwhile, for then it may have been given back.
     pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Spent, now: Timestamp) {

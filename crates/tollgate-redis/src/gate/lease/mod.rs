@@ -1,0 +1,320 @@
+//! Leases: units that this node has borrowed from the store, and spends without asking it.
+//!
+//! What is borrowed is charged at once, by the same call that takes any units, so that nothing is ever
+//! spent that was not charged. When it may be spent, how much is borrowed and what may be given back
+//! is in `tollgate::port`, which a simulator drives as well; here are the table, the calls and the
+//! way of a request. A request takes what is in hand of every leased rule, and asks the store for the
+//! others in one call; if those deny it, or there is no answer, it puts back what it took.
+
+mod loan;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tollgate::port::{Planned, PlannedRule, RuleAnswer, Spent};
+use tollgate::{Decision, Ruling};
+
+use super::RedisGate;
+use super::decide::Way;
+use super::names::Names;
+use crate::error::StoreError;
+pub(super) use table::Leases;
+use table::{Lent, Then};
+
+/// What a gate's leases have come to on this node, since it was built. The rest of what was borrowed has
+/// ended unspent, or is on its way back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseCounts {
+    /// Calls that borrowed, or tried to.
+    pub borrows: u64,
+    /// Units that were borrowed.
+    pub borrowed: u64,
+    /// Charges that were paid from what was in hand, without a call.
+    pub charges: u64,
+    /// Their units.
+    pub spent: u64,
+    /// Calls that gave back.
+    pub returns: u64,
+    /// Units that were to be given back.
+    pub returned: u64,
+    /// Units that could be spent now.
+    pub in_hand: u64,
+}
+
+/// A charge that was paid from what was in hand.
+struct Paid {
+    lent: Lent,
+    spent: Spent,
+    cost: u64,
+}
+
+/// What a request has from hand, by its rules; dropped before it is kept, all of it is put back.
+struct Hand<'g> {
+    leases: &'g Leases,
+    rules: Vec<Option<Vec<Paid>>>,
+    /// Whether it is spent for good, or put back.
+    is_settled: bool,
+}
+
+impl Hand<'_> {
+    fn put_back(&mut self) {
+        if !std::mem::replace(&mut self.is_settled, true) {
+            let all = self.rules.iter().flatten().flatten();
+            all.for_each(|paid| self.leases.put_back(&paid.lent, &paid.spent, paid.cost));
+        }
+    }
+
+    /// What each rule says that was paid from hand.
+    fn answers(&self, decision: impl Fn(&Paid) -> Decision) -> Vec<Option<RuleAnswer>> {
+        let answer = |paid: &Vec<Paid>| RuleAnswer {
+            decisions: paid.iter().map(&decision).collect(),
+            leased: true,
+            ..RuleAnswer::default()
+        };
+        self.rules.iter().map(|paid| paid.as_ref().map(answer)).collect()
+    }
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.put_back();
+    }
+}
+
+impl RedisGate {
+    /// What was borrowed by this gate and what became of it.
+    pub fn lease_counts(&self) -> LeaseCounts {
+        self.0.leases.get().map(Leases::counts).unwrap_or_default()
+    }
+
+    /// Of how many keys it knows what is in hand, some with nothing: for tests.
+    #[doc(hidden)]
+    pub fn leased_keys(&self) -> usize {
+        self.0.leases.get().map_or(0, Leases::keys)
+    }
+
+    /// How many nodes were heard of lately, this one included; 0 where nobody knows yet.
+    #[doc(hidden)]
+    pub fn seen_nodes(&self) -> u64 {
+        self.0.leases.get().map_or(0, |leases| leases.nodes.load(Ordering::Relaxed))
+    }
+
+    /// Gives back what this node has borrowed and not spent: for its end, when it is asked for
+    /// nothing any more. Until then that happens by itself.
+    pub async fn return_leases(&self) {
+        if let Some(leases) = self.0.leases.get() {
+            self.give_back(leases.empty()).await;
+        }
+    }
+
+    /// The leases, if some rule has them.
+    pub(super) fn leases(&self, names: &Names) -> Result<Option<&Leases>, StoreError> {
+        if names.shortest_lease().is_none() {
+            return Ok(None);
+        }
+        if let Some(leases) = self.0.leases.get() {
+            return Ok(Some(leases));
+        }
+        let made = Leases::new(&self.0.store)?;
+        Ok(Some(self.0.leases.get_or_init(|| made)))
+    }
+
+    /// How many nodes share what is left: as many as were seen lately, or as was said.
+    fn sharing(&self, leases: &Leases) -> u64 {
+        match leases.nodes.load(Ordering::Relaxed) {
+            0 => self.nodes(),
+            seen => seen,
+        }
+    }
+
+    /// Decides a request, and takes what it costs, from hand where that has it.
+    pub(super) async fn decide_and_take(&self, planned: &Planned) -> Result<Ruling, StoreError> {
+        let names = self.names(planned.policy());
+        let leases = self.leases(&names)?.filter(|_| !planned.is_free());
+        let Some(leases) = leases else {
+            return Ok(self.decide(planned, Way::Take, None).await?.0);
+        };
+        let mut hand = self.take_in_hand(leases, planned, &names)?;
+        if hand.rules.iter().all(Option::is_some) {
+            hand.is_settled = true;
+            let answers = hand.answers(|paid| paid.spent.decision);
+            return Ok(planned.ruling(&answers.into_iter().flatten().collect::<Vec<_>>()));
+        }
+        // Boxed, so that what is in hand does not carry its size.
+        Box::pin(self.ask_for_the_rest(leases, planned, &names, hand)).await
+    }
+
+    /// Takes from hand what it has for each rule whole.
+    fn take_in_hand<'g>(
+        &self,
+        leases: &'g Leases,
+        planned: &Planned,
+        names: &Names,
+    ) -> Result<Hand<'g>, StoreError> {
+        let rules = Vec::with_capacity(planned.rules().len());
+        let mut hand = Hand { leases, rules, is_settled: false };
+        for rule in planned.rules() {
+            // Whoever is blocked by hand is denied by the store.
+            let paid = match self.may_be_blocked(names, rule) {
+                true => None,
+                false => self.pay(leases, names, rule)?,
+            };
+            hand.rules.push(paid);
+        }
+        Ok(hand)
+    }
+
+    fn may_be_blocked(&self, names: &Names, rule: &PlannedRule) -> bool {
+        let shared = &self.0.shared;
+        shared.any_by_hand() && shared.by_hand(&names.rule(rule.number()).blocks.written(&rule.key))
+    }
+
+    /// Pays all charges of a rule from hand, or none of them.
+    fn pay(
+        &self,
+        leases: &Leases,
+        names: &Names,
+        rule: &PlannedRule,
+    ) -> Result<Option<Vec<Paid>>, StoreError> {
+        let (cost, nodes) = (rule.cost, self.sharing(leases));
+        let mut all = Vec::with_capacity(rule.limits().len());
+        let mut is_whole = rule.limits().len() > 0;
+        for lent in self.lent(leases, names, rule)? {
+            let Some(lent) = lent else {
+                is_whole = false;
+                continue;
+            };
+            let (spent, then) = leases.spend(&lent, cost, nodes);
+            self.follow_up(&lent, then);
+            match spent {
+                Some(spent) => all.push(Paid { lent, spent, cost }),
+                None => is_whole = false,
+            }
+        }
+        if is_whole {
+            return Ok(Some(all));
+        }
+        all.iter().for_each(|paid| leases.put_back(&paid.lent, &paid.spent, cost));
+        Ok(None)
+    }
+
+    /// The keys of a rule's limits in the table; `None` for those that are not leased.
+    fn lent(
+        &self,
+        leases: &Leases,
+        names: &Names,
+        rule: &PlannedRule,
+    ) -> Result<Vec<Option<Lent>>, StoreError> {
+        if !names.rule(rule.number()).is_leased() {
+            return Ok(vec![None; rule.limits().len()]);
+        }
+        let limits = rule.limits().enumerate();
+        let lent = limits.map(|(position, limit)| {
+            let counter = names.counter(&self.0.store, rule, position, limit)?;
+            Ok(leases.lent(counter, &rule.key))
+        });
+        lent.collect()
+    }
+
+    /// Borrows and gives back in the background.
+    fn follow_up(&self, lent: &Lent, then: Then) {
+        if let Some(units) = then.borrow {
+            self.spawn_borrow(lent.clone(), units);
+        }
+        self.spawn_give_back(then.back);
+    }
+
+    /// Asks the store for the rules that were not paid from hand, in one call.
+    async fn ask_for_the_rest(
+        &self,
+        leases: &Leases,
+        planned: &Planned,
+        names: &Arc<Names>,
+        mut hand: Hand<'_>,
+    ) -> Result<Ruling, StoreError> {
+        let rest = planned.only(|place| hand.rules[place].is_none());
+        let (answers, _) = self.answers(&rest, Way::Take, None).await?;
+        let mut rules = rest.rules().iter().zip(&answers);
+        let is_allowed = rules.clone().all(|(rule, answer)| rule.shadow || passes(answer));
+        hand.is_settled = is_allowed;
+        rules
+            .try_for_each(|(rule, answer)| self.learn_what_is_left(leases, names, rule, answer))?;
+        let of_hand = if is_allowed {
+            hand.answers(|paid| paid.spent.decision)
+        } else {
+            // What its own rule allows and another kept from being taken is shown as it stands.
+            hand.put_back();
+            hand.answers(|paid| leases.look(&paid.lent, paid.cost).unwrap_or(paid.spent.decision))
+        };
+        Ok(planned.ruling(&together(of_hand, answers)))
+    }
+
+    /// What [`decide_and_take`](Self::decide_and_take) would say.
+    pub(super) async fn decide_and_leave(&self, planned: &Planned) -> Result<Ruling, StoreError> {
+        let names = self.names(planned.policy());
+        let leases = self.leases(&names)?.filter(|_| !planned.is_free());
+        let Some(leases) = leases else {
+            return Ok(self.decide(planned, Way::Look, None).await?.0);
+        };
+        let mut of_hand = Vec::with_capacity(planned.rules().len());
+        for rule in planned.rules() {
+            of_hand.push(self.look_in_hand(leases, &names, rule)?);
+        }
+        let rest = planned.only(|place| of_hand[place].is_none());
+        let answers = match rest.rules().is_empty() {
+            true => Vec::new(),
+            false => Box::pin(self.answers(&rest, Way::Look, None)).await?.0,
+        };
+        Ok(planned.ruling(&together(of_hand, answers)))
+    }
+
+    /// What a rule says that could be paid from hand.
+    fn look_in_hand(
+        &self,
+        leases: &Leases,
+        names: &Names,
+        rule: &PlannedRule,
+    ) -> Result<Option<RuleAnswer>, StoreError> {
+        let lent = self.lent(leases, names, rule)?;
+        if lent.is_empty() || self.may_be_blocked(names, rule) {
+            return Ok(None);
+        }
+        let look = |lent: Option<Lent>| leases.look(&lent?, rule.cost);
+        let decisions: Option<Vec<Decision>> = lent.into_iter().map(look).collect();
+        let leased = |decisions| RuleAnswer { decisions, leased: true, ..RuleAnswer::default() };
+        Ok(decisions.map(leased))
+    }
+
+    /// What the store says of a leased rule tells how much is left to borrow.
+    fn learn_what_is_left(
+        &self,
+        leases: &Leases,
+        names: &Names,
+        rule: &PlannedRule,
+        answer: &RuleAnswer,
+    ) -> Result<(), StoreError> {
+        let lent = self.lent(leases, names, rule)?;
+        for (lent, decision) in lent.into_iter().zip(&answer.decisions) {
+            let Some(lent) = lent else { continue };
+            if let Some(units) = leases.met(&lent, decision, self.sharing(leases)) {
+                self.spawn_borrow(lent, units);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all rules say: those that were paid from hand, and the others in their order.
+fn together(of_hand: Vec<Option<RuleAnswer>>, asked: Vec<RuleAnswer>) -> Vec<RuleAnswer> {
+    let mut asked = asked.into_iter();
+    of_hand.into_iter().map(|own| own.or_else(|| asked.next()).unwrap_or_default()).collect()
+}
+
+fn passes(answer: &RuleAnswer) -> bool {
+    !answer.was_blocked && answer.decisions.iter().all(Decision::is_allowed)
+}
+
+#[cfg(test)]
+mod tests;
