@@ -148,9 +148,9 @@ impl RuleNames {
         RuleNames { name, attributes, tagging, blocks, punishment, lease: None }
     }
 
-    /// Whether its units may be borrowed.
-    pub(super) fn is_leased(&self) -> bool {
-        self.lease.is_some()
+    /// Whether its units may be borrowed for this request: all of its limits', or none of them.
+    pub(super) fn leases(&self, rule: &PlannedRule) -> bool {
+        self.lease.is_some_and(|lease| rule.limits().all(|(_, limit)| lease.allow(limit)))
     }
 
     /// A limit of the rule; `position` counts from 0.

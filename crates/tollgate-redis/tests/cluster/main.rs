@@ -10,6 +10,7 @@ mod batches;
 mod decisions;
 mod failover;
 mod gate;
+mod leases;
 mod moving;
 mod operators;
 mod outage;

@@ -184,7 +184,7 @@ fn whatever_breaks_no_more_is_admitted_than_the_limit_and_nothing_is_minted() {
 fn a_server_that_has_forgotten_everything_is_minted_nothing_by_what_comes_back() {
     wait(async {
         let mut rig = Rig::new(strict(Limit::fixed_window(10_000, 3600 * SECOND))).await;
-        let (_, _) = heat(&rig.gate, &ana()).await;
+        heat(&rig.gate, &ana()).await;
         let in_hand = rig.gate.lease_counts().in_hand;
         rig.server.restart();
         rig.recovers().await;

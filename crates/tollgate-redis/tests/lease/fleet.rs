@@ -15,8 +15,8 @@ fn nodes_at_once_admit_exactly_the_limit_once_all_is_given_back() {
             let fleet = Fleet::new(&per_user(limit.clone()), 4).await;
             let admitted = Arc::new(AtomicU64::new(0));
             let mut tasks = tokio::task::JoinSet::new();
-            for worker in 0..16_u64 {
-                let (gate, admitted) = (fleet.nodes[worker as usize % 4].clone(), admitted.clone());
+            for (worker, gate) in (0..16_u64).zip(fleet.nodes.iter().cycle()) {
+                let (gate, admitted) = (gate.clone(), admitted.clone());
                 tasks.spawn(async move {
                     for number in 0..100_u64 {
                         let cost = 1 + (worker + number) % 3;

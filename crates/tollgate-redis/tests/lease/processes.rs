@@ -85,7 +85,7 @@ fn spends_for_a_while() {
 
 /// Asks in bursts, with pauses in which what was borrowed lies idle and is given back.
 async fn spend(gate: RedisGate, worker: u64, file: Arc<Mutex<File>>) {
-    let (began, is_rate) = (nanos(), worker % 2 == 0);
+    let (began, is_rate) = (nanos(), worker.is_multiple_of(2));
     let route = if is_rate { "/rate" } else { "/hour" };
     let request = Request::new().with("user", "ana").with("route", route);
     let mut round = u64::from(std::process::id()) * 7 + worker;

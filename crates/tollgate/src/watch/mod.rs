@@ -20,6 +20,7 @@ use crate::policy::{FileError, Loaded};
 /// What has become of a policy file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "there is one now and then, and it is moved once")]
 pub enum Reload {
     /// It holds this policy now.
     Changed(Loaded),

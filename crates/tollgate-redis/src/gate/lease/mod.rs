@@ -171,7 +171,8 @@ impl RedisGate {
         shared.any_by_hand() && shared.by_hand(&names.rule(rule.number()).blocks.written(&rule.key))
     }
 
-    /// Pays all charges of a rule from hand, or none of them.
+    /// Pays all charges of a rule from hand, or none of them. Each is asked for, so that all are known to
+    /// be hot.
     fn pay(
         &self,
         leases: &Leases,
@@ -180,20 +181,13 @@ impl RedisGate {
     ) -> Result<Option<Vec<Paid>>, StoreError> {
         let (cost, nodes) = (rule.cost, self.sharing(leases));
         let mut all = Vec::with_capacity(rule.limits().len());
-        let mut is_whole = rule.limits().len() > 0;
-        for lent in self.lent(leases, names, rule)? {
-            let Some(lent) = lent else {
-                is_whole = false;
-                continue;
-            };
+        for lent in self.lent(leases, names, rule) {
+            let Some(lent) = lent? else { continue };
             let (spent, then) = leases.spend(&lent, cost, nodes);
             self.follow_up(&lent, then);
-            match spent {
-                Some(spent) => all.push(Paid { lent, spent, cost }),
-                None => is_whole = false,
-            }
+            all.extend(spent.map(|spent| Paid { lent, spent, cost }));
         }
-        if is_whole {
+        if all.len() == rule.limits().len() && !all.is_empty() {
             return Ok(Some(all));
         }
         all.iter().for_each(|paid| leases.put_back(&paid.lent, &paid.spent, cost));
@@ -201,21 +195,21 @@ impl RedisGate {
     }
 
     /// The keys of a rule's limits in the table; `None` for those that are not leased.
-    fn lent(
-        &self,
-        leases: &Leases,
-        names: &Names,
-        rule: &PlannedRule,
-    ) -> Result<Vec<Option<Lent>>, StoreError> {
-        if !names.rule(rule.number()).is_leased() {
-            return Ok(vec![None; rule.limits().len()]);
-        }
+    fn lent<'a>(
+        &'a self,
+        leases: &'a Leases,
+        names: &'a Names,
+        rule: &'a PlannedRule,
+    ) -> impl Iterator<Item = Result<Option<Lent>, StoreError>> + 'a {
+        let is_leased = names.rule(rule.number()).leases(rule);
         let limits = rule.limits().enumerate();
-        let lent = limits.map(|(position, limit)| {
+        limits.map(move |(position, limit)| {
+            if !is_leased {
+                return Ok(None);
+            }
             let counter = names.counter(&self.0.store, rule, position, limit)?;
             Ok(leases.lent(counter, &rule.key))
-        });
-        lent.collect()
+        })
     }
 
     /// Borrows and gives back in the background.
@@ -277,14 +271,17 @@ impl RedisGate {
         names: &Names,
         rule: &PlannedRule,
     ) -> Result<Option<RuleAnswer>, StoreError> {
-        let lent = self.lent(leases, names, rule)?;
-        if lent.is_empty() || self.may_be_blocked(names, rule) {
+        if self.may_be_blocked(names, rule) {
             return Ok(None);
         }
-        let look = |lent: Option<Lent>| leases.look(&lent?, rule.cost);
-        let decisions: Option<Vec<Decision>> = lent.into_iter().map(look).collect();
-        let leased = |decisions| RuleAnswer { decisions, leased: true, ..RuleAnswer::default() };
-        Ok(decisions.map(leased))
+        let mut decisions = Vec::with_capacity(rule.limits().len());
+        for lent in self.lent(leases, names, rule) {
+            let Some(lent) = lent? else { return Ok(None) };
+            let Some(decision) = leases.look(&lent, rule.cost) else { return Ok(None) };
+            decisions.push(decision);
+        }
+        let leased = RuleAnswer { decisions, leased: true, ..RuleAnswer::default() };
+        Ok((!leased.decisions.is_empty()).then_some(leased))
     }
 
     /// What the store says of a leased rule tells how much is left to borrow.
@@ -295,9 +292,8 @@ impl RedisGate {
         rule: &PlannedRule,
         answer: &RuleAnswer,
     ) -> Result<(), StoreError> {
-        let lent = self.lent(leases, names, rule)?;
-        for (lent, decision) in lent.into_iter().zip(&answer.decisions) {
-            let Some(lent) = lent else { continue };
+        for (lent, decision) in self.lent(leases, names, rule).zip(&answer.decisions) {
+            let Some(lent) = lent? else { continue };
             if let Some(units) = leases.met(&lent, decision, self.sharing(leases)) {
                 self.spawn_borrow(lent, units);
             }
