@@ -8,6 +8,7 @@ mod goals;
 mod grpc;
 mod http;
 mod idle;
+mod lease;
 mod measure;
 mod middleware;
 mod parts;
@@ -67,6 +68,8 @@ enum Part {
     Gate,
     /// Only Redis: our script beside a plain one on a server of its own, and a flood.
     Redis,
+    /// Only leases: one policy strict and leased, on hot and cold keys, and a fleet with skewed traffic.
+    Lease,
     /// Only gRPC: the rate limit service beside a bare tonic handler.
     Grpc,
     /// Only the server's Redis protocol: beside INCR of a redis-server and a throttlecrab-server.
@@ -99,6 +102,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
+        Some(Part::Lease) => lease::run(if arguments.quick { 10 } else { 40 }),
         Some(Part::Grpc) => grpc::run(if arguments.quick { 6 } else { 20 }),
         Some(Part::Resp { threads }) => resp::run(if arguments.quick { 3 } else { 9 }, threads),
         Some(Part::Idle) => idle::run(),

@@ -1,5 +1,7 @@
 //! The parts of a policy, in words.
 
+use std::time::Duration;
+
 use tollgate::{Block, Client, Condition, Cost, KeyPart, Numbers, OnStoreError, SyncMode};
 
 use crate::duration::exact;

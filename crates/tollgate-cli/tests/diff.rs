@@ -84,6 +84,22 @@ fn numbers_of_the_default_tier_are_those_of_requests_without_one() {
 }
 
 #[test]
+fn how_nodes_share_a_limit_is_told() {
+    let new = format!("sync = \"leased\"\nlease_ttl = \"500ms\"\n{OLD}")
+        .replace("[\"ip\"]", "[\"ip\"]\nsync = \"strict\"\nlease_share = \"10%\"");
+    let said = diff(&new, &[]);
+    for line in [
+        "~ the policy\n",
+        "    sync: strict → leased\n",
+        "    lease_ttl: 1s → 500ms\n",
+        "    sync: as the policy says → strict\n",
+        "    lease_share: as the policy says → 10%\n",
+    ] {
+        assert!(said.out.contains(line), "{line}: {}", said.out);
+    }
+}
+
+#[test]
 fn json_has_both_sides() {
     let said = diff(&OLD.replace("10/h sliding_log", "20/h sliding_log"), &["--json"]);
     assert_eq!(said.code, Some(1));

@@ -65,6 +65,18 @@ decision  allowed; \"search\" decides: 58 of 60 remain, as good as new after 2s
 }
 
 #[test]
+fn what_is_leased_is_told() {
+    let policy = format!("sync = \"leased\"\n{POLICY}");
+    let folder = Folder::with(&[("p.toml", &policy)]);
+    let said = folder.tollgate(&["explain", "p.toml", "user=42", "tenant=acme", "route=/search"]);
+    let line = said.out.lines().find(|line| line.starts_with("search ")).unwrap_or_default();
+    assert!(line.ends_with("leased: nodes with a shared store spend units that they borrow"));
+    let json = folder.tollgate(&["explain", "p.toml", "--json", "user=42"]).json();
+    let leased: Vec<bool> = [0, 1, 2].map(|rule| json["rules"][rule]["leased"] == true).to_vec();
+    assert_eq!(leased, [true, true, false], "a rule in shadow asks each time");
+}
+
+#[test]
 fn numbers_say_where_they_come_from() {
     let source = |arguments: &[&str]| {
         let said = explain(&[arguments, &["--json"]].concat());

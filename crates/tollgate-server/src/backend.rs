@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Replaced, Request, Ruling, Watch};
-use tollgate_redis::{Health, Histogram, RedisGate, RedisHold, StoreError};
+use tollgate_redis::{Health, Histogram, LeaseCounts, RedisGate, RedisHold, StoreError};
 
 /// A policy over the state that all transports share.
 #[derive(Clone, Debug)]
@@ -174,6 +174,22 @@ impl Backend {
         match self {
             Backend::Memory(_) => None,
             Backend::Redis(gate) => Some(gate.store().latency()),
+        }
+    }
+
+    /// What was borrowed from a store elsewhere and what became of it; `None` for memory.
+    pub fn lease_counts(&self) -> Option<LeaseCounts> {
+        match self {
+            Backend::Memory(_) => None,
+            Backend::Redis(gate) => Some(gate.lease_counts()),
+        }
+    }
+
+    /// Gives back what was borrowed from a store elsewhere and not spent: for the end.
+    pub async fn return_leases(&self) {
+        match self {
+            Backend::Memory(_) => {}
+            Backend::Redis(gate) => gate.return_leases().await,
         }
     }
 

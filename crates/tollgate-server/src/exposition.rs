@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_redis::Histogram;
+use tollgate_redis::{Histogram, LeaseCounts};
 
 use crate::app::App;
 use crate::bounds::{BOUNDS, Bound, TOP_RANKS};
@@ -146,6 +146,23 @@ fn write_store(text: &mut String, app: &App) {
         let locally = "Requests refused without asking the store, which had just refused them.";
         single(text, "store_denied_locally_total", locally, health.denied_locally);
     }
+    if let Some(counts) = backend.lease_counts() {
+        write_leases(text, &counts);
+    }
+}
+
+fn write_leases(text: &mut String, counts: &LeaseCounts) {
+    let calls = "Calls that borrowed units of leased rules from the store, or tried to.";
+    single(text, "lease_borrows_total", calls, counts.borrows);
+    single(text, "lease_borrowed_units_total", "Units that were borrowed.", counts.borrowed);
+    let charges = "Charges that were paid from borrowed units, without asking the store.";
+    single(text, "lease_charges_total", charges, counts.charges);
+    single(text, "lease_spent_units_total", "Borrowed units that were spent.", counts.spent);
+    single(text, "lease_returns_total", "Calls that gave borrowed units back.", counts.returns);
+    let returned = "Borrowed units that were given back.";
+    single(text, "lease_returned_units_total", returned, counts.returned);
+    let in_hand = "Borrowed units that could be spent now.";
+    single(text, "lease_units_in_hand", in_hand, counts.in_hand);
 }
 
 fn write_policy(text: &mut String, app: &App) {

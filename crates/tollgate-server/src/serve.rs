@@ -148,8 +148,10 @@ impl Server {
             stopped = stopped.and(ended);
         }
         // Calls end with their connections, and changes are let end: whoever keeps the state keeps
-        // all that was decided.
-        stopped.and(Ok(app.tasks.end(LAST_MOMENT).await))
+        // all that was decided, and nothing is spent any more of what is given back.
+        let stopped = stopped.and(Ok(app.tasks.end(LAST_MOMENT).await));
+        app.backend.return_leases().await;
+        stopped
     }
 }
 

@@ -22,6 +22,16 @@ fn over(url: &str) -> Running {
     Running::over(Backend::Redis(gate), unused, |server| server)
 }
 
+/// The same with leases, of limits that are large enough for them.
+fn leased(url: &str) -> Running {
+    let text = "sync = \"leased\"\n[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"10000/h fixed_window first\"\n";
+    let policy = || Policy::from_toml("t.toml", text).unwrap().policy;
+    let store = RedisStore::builder(url).timeout(Duration::from_secs(10)).open().unwrap();
+    let gate = RedisGate::on(store, policy()).unwrap();
+    let unused = (Gate::new(policy()).unwrap(), ManualClock::new());
+    Running::over(Backend::Redis(gate), unused, |server| server)
+}
+
 const ANA: &str = r#"{"attributes": {"user": "ana"}}"#;
 
 #[test]
@@ -98,4 +108,35 @@ fn while_redis_is_away_it_answers_by_itself_and_says_so() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(server.post("/v1/check", ANA).json().get("degraded").is_none());
+}
+
+#[test]
+fn a_server_says_what_is_leased_and_gives_it_back_when_it_stops() {
+    let redis = RedisServer::start();
+    let (one, other) = (leased(&redis.url()), leased(&redis.url()));
+    let patience = Instant::now();
+    let mut taken = 0;
+    let told = loop {
+        // Large at first, so that much is borrowed.
+        let cost = if taken < 400 { 100 } else { 1 };
+        let body = format!(r#"{{"attributes": {{"user": "ana"}}, "cost": {cost}}}"#);
+        let told = one.post("/v1/check", &body).json();
+        assert_eq!(told["allowed"], true, "{told}");
+        taken += cost;
+        if told["leased"] == true {
+            break told;
+        }
+        assert!(patience.elapsed() < Duration::from_secs(20), "{told}");
+    };
+    assert_eq!(told["rule"], "per-user");
+    let metrics = one.ask("GET /metrics", &[]).body;
+    let count = |name: &str| -> u64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("tollgate_{name} ")));
+        line.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().unwrap()
+    };
+    assert!(count("lease_borrows_total") >= 1 && count("lease_charges_total") >= 1);
+    assert!(count("lease_borrowed_units_total") > count("lease_spent_units_total"));
+    drop(one);
+    let left = other.post("/v1/peek", ANA).json()["remaining"].as_u64().unwrap();
+    assert_eq!(left, 10_000 - taken, "what was left in hand is there again");
 }

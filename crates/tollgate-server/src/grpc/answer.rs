@@ -57,6 +57,11 @@ pub(super) fn response(app: &App, verdicts: &[Verdict]) -> RateLimitResponse {
         response.raw_body = refusal.json();
     }
     response.dynamic_metadata = told.rule.map(|rule| metadata(rule, told.reason, place));
+    if let (Verdict::Ruled(ruling), Some(metadata)) = (verdict, &mut response.dynamic_metadata)
+        && ruling.is_leased()
+    {
+        metadata.fields.insert("leased".to_owned(), Value { kind: Some(Kind::BoolValue(true)) });
+    }
     response
 }
 

@@ -33,6 +33,9 @@ pub(super) struct Decision<'r> {
     /// Whether it was decided without the store, which is away.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     degraded: bool,
+    /// Whether some of it was paid from what this server has borrowed from the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    leased: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     rules: Vec<RuleDecision<'r>>,
@@ -61,6 +64,7 @@ impl<'r> Decision<'r> {
             reset_after_ms: millis(ruling.reset_after()),
             delay_ms: millis(ruling.delay()),
             degraded: ruling.is_degraded(),
+            leased: ruling.is_leased(),
             // Nothing is wrong with what is allowed.
             error: (!ruling.is_allowed())
                 .then(|| ruling.error())
@@ -93,6 +97,7 @@ impl Decision<'static> {
             reset_after_ms: decision.map_or(0, |decision| millis(decision.reset_after())),
             delay_ms: millis(delay),
             degraded: listed.degraded,
+            leased: false,
             error,
             rules: listed.each.iter().map(RuleDecision::of_own).collect(),
         }

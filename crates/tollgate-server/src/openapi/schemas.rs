@@ -107,7 +107,7 @@ fn answered() -> Value {
         "limit": maybe("integer"), "remaining": maybe("integer"),
         "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
         "rules": list(&refer("RuleDecision")),
-        "delay_ms": count(), "error": text(), "degraded": truth(),
+        "delay_ms": count(), "error": text(), "degraded": truth(), "leased": truth(),
     });
     let always = [
         "rule",
@@ -314,7 +314,7 @@ fn request_status() -> Value {
         "tier": maybe("string"), "tier_from": text(),
         "rules": list(&whole(json!({
             "rule": text(), "key": refer("Attributes"), "shadow": truth(), "numbers": list(&text()),
-            "numbers_from": text(), "allowed": truth(), "limit": maybe("integer"),
+            "numbers_from": text(), "leased": truth(), "allowed": truth(), "limit": maybe("integer"),
             "remaining": maybe("integer"), "retry_after_ms": maybe("integer"),
             "reset_after_ms": maybe("integer"), "blocked_ms": maybe("integer"),
         }))),
