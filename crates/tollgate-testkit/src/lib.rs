@@ -7,12 +7,14 @@
 //! - [`RedisServer`] is a real `redis-server` of one's own, [`RedisCluster`] several that form a Cluster,
 //!   [`RedisSentinel`] one that watches another.
 //! - [`FaultProxy`] stands between a client and a server, and breaks what passes.
+//! - [`within_lease_bound`] holds what a fleet admitted against what it may admit with leases.
 //! - [`monotone`] and its siblings are random traffic for random limits, the awkward ones among them.
 
 mod answer;
 mod cluster;
 pub mod contract;
 mod fault_proxy;
+mod lease_bound;
 mod manual;
 mod model;
 mod redis;
@@ -24,6 +26,7 @@ mod under_test;
 pub use answer::Answer;
 pub use cluster::{RedisCluster, command};
 pub use fault_proxy::{Fault, FaultProxy};
+pub use lease_bound::{Admission, within_lease_bound};
 pub use manual::{admitted, manual};
 pub use model::KeyModel;
 pub use proptest;

@@ -171,13 +171,6 @@ impl Bucket {
         *state = words(at, self.owed(*state, at).saturating_sub(back));
     }
 
-    /// The last moment at which a key still owes, if nothing else arrives; the state's own moment
-    /// if it owes nothing.
-    pub(crate) fn owes_until(&self, state: Words) -> u64 {
-        let nanos = owed_then(state) / u128::from(self.parts_per_nano);
-        state[0].saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-
     /// Gives back a queue's turn, if nobody has been told a later one: what is told is told.
     pub(super) fn give_back_turn(&self, state: &mut Words, now: u64, turn: u64, units: u64) {
         let mut without = *state;

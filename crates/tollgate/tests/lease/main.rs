@@ -1,5 +1,7 @@
 //! Leases: what a node may spend by itself, until when, and what it gives back.
 
+mod bound;
+mod fleet;
 mod giving_back;
 mod purse;
 mod renewal;

@@ -19,13 +19,20 @@
 //!
 //! **What may be given back.** A window, a counter and a log know when a unit was charged, and give
 //! it back as if it had never been. A bucket does not: with its debt paid back by time meanwhile, a
-//! refund to the letter would mint units. Let u be the bucket had the units that are left never been
-//! charged, and c the bucket as it was charged, which owes the price of those units more. The two
-//! draw nearer only while u owes nothing, which it cannot before it has paid for what was spent of
-//! the same borrow: [`Return::moment`] is when that is. Nothing else that it owed then is sure: it may
-//! be another's lease, and given back. From that moment on a return loses what time has paid, so c
-//! owes at least what u owes, always, in whatever order leases are given back: what was spent,
-//! charged when it was borrowed, is what the bucket would have allowed.
+//! refund to the letter would mint units. Let c be the bucket as it was charged, in the time that
+//! pays back what it owes, and u the same with only those units that are ever spent, charged when
+//! they were borrowed. A lease of which s units are spent and n are left may then give back
+//!
+//! f = max(0, n x P/N - max(0, now - moment)), with moment = when it was charged + s x P/N,
+//!
+//! since c >= u + the sum of f over all leases in hand, always. A charge and a borrow add as much to
+//! both sides, a return takes as much from both. Time takes from c at most what passes. From the
+//! right it takes as much: from u as long as u owes anything, which it does at least until every
+//! lease's moment; and after that from every f that is not zero. So c never owes less than u: what
+//! was spent is what the bucket would have allowed, had all been charged when it was borrowed.
+//!
+//! Not more than that can be given back: a bucket that owed a lot before the borrow may have owed it
+//! for others' leases, which give back too.
 
 mod heat;
 mod lessee;
@@ -125,10 +132,10 @@ pub fn size(heat: &Heat, terms: &LeaseTerms, (left, nodes): (u64, u64), now: Tim
 pub struct Return {
     /// How many.
     pub units: u64,
-    /// A moment of the store's clock. For a bucket the one from which on time takes from them: give
-    /// back [`price`](Ported::price)`(units)` less `max(now - moment, 0)`, `now` being the store's,
-    /// or the state's moment if that is later. For a fixed window its end, for a log or a counter
-    /// when they were charged: what units taken at that moment give back.
+    /// A moment of the store's clock, which may lie ahead of it. For a bucket the one from which on
+    /// time takes from them: give back [`price`](Ported::price)`(units)` less `max(now - moment, 0)`,
+    /// `now` being the store's, or the state's moment if that is later. For a fixed window its end,
+    /// for a log or a counter when they were charged: what units taken at that moment give back.
     pub moment: u64,
 }
 

@@ -41,6 +41,13 @@ pub struct Spent {
     cost: u64,
 }
 
+impl Spent {
+    /// Which of the purse's batches it came out of, as [`Purse::borrowed`] counts them.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+}
+
 /// What is to be given back at once.
 pub type Returns = SmallVec<[Return; MOST_BATCHES + 1]>;
 
@@ -134,6 +141,11 @@ impl Purse {
     /// Forgets all of it, for a key that was reset: what was charged is not charged any more.
     pub fn forget(&mut self) {
         self.batches.clear();
+    }
+
+    /// How many batches there have been: the number of the last.
+    pub fn borrowed(&self) -> u64 {
+        self.numbered
     }
 
     /// Whether nothing is in hand, and nothing to be given back.
@@ -234,13 +246,11 @@ impl Batch {
     fn give_back(&self, terms: &LeaseTerms, now: Timestamp) -> Option<Return> {
         let seen = self.seen(now);
         let (moment, worthless) = match &terms.limit.0 {
-            Plan::Bucket(bucket) => {
-                // What was spent of it is owed for sure. What it met may be given back as well.
-                let mut state = [0; 3];
-                bucket.take(&mut state, self.charged_at, self.units - self.left);
-                let from = bucket.owes_until(state) / TICK;
-                bucket.take(&mut state, self.charged_at, self.left);
-                (from, bucket.owes_until(state) < seen)
+            Plan::Bucket(_) => {
+                let [paid, owed] = [self.units - self.left, self.left];
+                let [paid, owed] = [paid, owed].map(|units| terms.limit.price(units).micros);
+                let from = (self.charged_at / TICK).saturating_add(paid);
+                (from, from.saturating_add(owed) < seen / TICK)
             }
             Plan::FixedWindow(_) => {
                 let end = self.window_ends.unwrap_or(self.charged_at);
