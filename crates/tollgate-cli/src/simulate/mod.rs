@@ -1,6 +1,7 @@
 //! `tollgate simulate`: what limits let through of some traffic, before anybody meets them.
 
 mod progress;
+mod sharing;
 mod write;
 
 use std::io::Write;
@@ -36,6 +37,7 @@ Examples:
   tollgate simulate \"100/min fixed_window\" --traffic \"storm 300 for 10min retry backoff 1s\"
   tollgate simulate --policy tollgate.toml --traffic \"poisson 50/s from 100 clients zipf 1.1 with user={client}\"
   tollgate simulate \"100/min\" --nodes 4 --store-latency 2ms --store-outage 60s..90s --skew 5s
+  tollgate simulate \"1000/s\" --nodes 4 --store-latency 1ms --sync all
 
 Exit codes: 0 simulated, 1 the answer could not be written, 2 a limit, the policy or an option is wrong")]
 pub(crate) struct Simulate {
@@ -73,6 +75,9 @@ pub(crate) struct Simulate {
 
     #[command(flatten)]
     fleet: FleetArgs,
+
+    #[command(flatten)]
+    sharing: sharing::SharingArgs,
 
     /// Which pictures to draw; --svg and --html have all if not said, the terminal the first
     #[arg(long, value_name = "KIND", value_enum)]
@@ -140,6 +145,9 @@ enum Kind {
 impl Simulate {
     pub(crate) fn run(&self, out: &mut impl Write, paint: Paint) -> Result<(), Failure> {
         let simulation = self.simulation()?;
+        if let Some(options) = self.sharing.options() {
+            return self.share(&simulation, &options, (out, paint));
+        }
         let mut progress = progress::Progress::new();
         let simulated = simulation
             .run(|decided| progress.on(decided))

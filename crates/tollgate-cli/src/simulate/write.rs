@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use tollgate_lab::picture::{Screen, panels, printable};
+use tollgate_lab::picture::{Screen, Table, panels, printable};
 use tollgate_lab::simulate::{Picture, Simulated};
 
 use crate::paint::{Paint, Tone};
@@ -13,7 +13,7 @@ const WIDTH: usize = 80;
 
 /// How high a chart is: alone, and beside others.
 const ROWS: usize = 12;
-const ROWS_OF_MANY: usize = 5;
+pub(super) const ROWS_OF_MANY: usize = 5;
 
 pub(super) fn text(
     out: &mut impl Write,
@@ -22,7 +22,7 @@ pub(super) fn text(
     pictures: &[Picture],
 ) -> io::Result<()> {
     writeln!(out, "{}\n", printable(&simulated.lead()))?;
-    write_table(out, paint, simulated)?;
+    write_table(out, paint, &simulated.table())?;
     for note in &simulated.notes {
         writeln!(out, "\n{}", paint.text(Tone::Bad, &format!("note: {}", printable(note))))?;
     }
@@ -40,9 +40,8 @@ pub(super) fn text(
     Ok(())
 }
 
-fn write_table(out: &mut impl Write, paint: Paint, simulated: &Simulated) -> io::Result<()> {
-    let table = simulated.table().text();
-    for (number, line) in table.lines().enumerate() {
+pub(super) fn write_table(out: &mut impl Write, paint: Paint, table: &Table) -> io::Result<()> {
+    for (number, line) in table.text().lines().enumerate() {
         match number {
             0 => writeln!(out, "{}", paint.text(Tone::Quiet, line))?,
             _ => writeln!(out, "{line}")?,
@@ -52,7 +51,7 @@ fn write_table(out: &mut impl Write, paint: Paint, simulated: &Simulated) -> io:
 }
 
 /// As wide as the terminal, or as `COLUMNS` says.
-fn screen(paint: Paint) -> Screen {
+pub(super) fn screen(paint: Paint) -> Screen {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let seen = || console::Term::stdout().size_checked().map(|(_, columns)| columns.into());
     let columns = said.or_else(seen).unwrap_or(WIDTH);
@@ -78,7 +77,7 @@ pub(super) fn html(path: &Path, simulated: &Simulated, pictures: &[Picture]) -> 
 }
 
 /// The command as it was given, to be given again.
-fn command() -> String {
+pub(super) fn command() -> String {
     let quoted = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -90,7 +89,7 @@ fn command() -> String {
     format!("tollgate {}", words.map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-fn write_file(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let named = |error: io::Error| {
         io::Error::new(error.kind(), format!("{}: {error}", printable(&path.to_string_lossy())))
     };

@@ -180,7 +180,7 @@ fn keys(policy: &Policy, clients: usize) -> usize {
 }
 
 impl Fleet {
-    fn check(&self) -> Result<(), SimulateError> {
+    pub(super) fn check(&self) -> Result<(), SimulateError> {
         let wrong = |message: String| Err(SimulateError(message));
         if self.nodes == 0 || self.nodes > MOST_NODES {
             return wrong(format!("{} nodes, must be 1 to {MOST_NODES}", self.nodes));
@@ -196,7 +196,7 @@ impl Fleet {
     }
 
     /// What a node's clock shows when the simulation begins.
-    fn clock_of(&self, node: u64, start: Timestamp) -> Timestamp {
+    pub(super) fn clock_of(&self, node: u64, start: Timestamp) -> Timestamp {
         let skew = u128::from(nanos(self.skew));
         let last = u128::from(self.nodes.saturating_sub(1).max(1));
         // From `skew` behind to `skew` ahead, at equal distances.

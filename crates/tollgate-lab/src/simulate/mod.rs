@@ -23,6 +23,7 @@ mod busiest;
 mod door;
 mod result;
 mod run;
+mod sharing;
 mod tally;
 mod tries;
 mod view;
@@ -35,6 +36,7 @@ use tollgate::{Limit, ManualClock, Numbers, OnStoreError, Policy, Timestamp};
 
 use crate::traffic::{Roster, Traffic};
 pub use result::{Busiest, ClientFigures, Decided, RuleRefusals, Run, Simulated, Slot, Waits};
+pub use sharing::{Scene as SharedScene, Shared, SharedRun, Sharing, SharingOptions};
 pub use view::Picture;
 
 /// How many requests a simulation has at most, retries not counted.

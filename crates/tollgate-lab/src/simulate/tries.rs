@@ -59,11 +59,20 @@ impl<'a> Tries<'a> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Try> {
+    /// When the next is due.
+    pub(super) fn due(&self) -> Option<u64> {
+        let retry = self.retries.peek().map(|Reverse(retry)| retry.at);
+        self.earliest().map(|(at, _)| at).into_iter().chain(retry).min()
+    }
+
+    /// The next new request: when, and of which traffic.
+    fn earliest(&self) -> Option<(u64, usize)> {
         let due = self.arrivals.iter().enumerate();
-        let due = due.filter_map(|(traffic, (next, _))| Some((next.as_ref()?.at_nanos, traffic)));
-        let earliest = due.min();
-        match (earliest, self.retries.peek()) {
+        due.filter_map(|(traffic, (next, _))| Some((next.as_ref()?.at_nanos, traffic))).min()
+    }
+
+    pub(super) fn next(&mut self) -> Option<Try> {
+        match (self.earliest(), self.retries.peek()) {
             // Who waited longer goes first.
             (Some((at, _)), Some(Reverse(retry))) if retry.at <= at => self.pop(),
             (Some((_, traffic)), _) => self.arrival(traffic),
