@@ -29,6 +29,7 @@ fn every_link_to_a_file_leads_somewhere() {
         ("docs/bench.md", include_str!("../../../docs/bench.md")),
         ("docs/choosing.md", include_str!("../../../docs/choosing.md")),
         ("docs/replay.md", include_str!("../../../docs/replay.md")),
+        ("docs/scaling.md", include_str!("../../../docs/scaling.md")),
         ("docs/simulate.md", include_str!("../../../docs/simulate.md")),
         ("docs/testing-limits.md", include_str!("../../../docs/testing-limits.md")),
         ("docs/envoy.md", include_str!("../../../docs/envoy.md")),

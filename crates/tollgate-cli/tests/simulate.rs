@@ -8,6 +8,9 @@ use support::{Folder, Said};
 
 const PAGE: &str = include_str!("../../../docs/simulate.md");
 
+/// How nodes share a limit.
+const SCALING: &str = include_str!("../../../docs/scaling.md");
+
 fn simulate(arguments: &[&str]) -> Said {
     Folder::new().tollgate_with(&[("COLUMNS", "72")], &[&["simulate"], arguments].concat())
 }
@@ -131,9 +134,10 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
     assert!(said.err.starts_with("bad.toml:3:"), "{}", said.err);
 }
 
-/// Every command of the page that draws into `docs/pictures`, with what it draws.
+/// Every command of the pages that draws into `docs/pictures`, with what it draws.
 fn pictures() -> Vec<(Vec<String>, String)> {
-    let commands = PAGE.lines().filter_map(|line| line.strip_prefix("tollgate "));
+    let commands = PAGE.lines().chain(SCALING.lines());
+    let commands = commands.filter_map(|line| line.strip_prefix("tollgate "));
     let drawing = commands.filter_map(|command| {
         let words = words(command);
         let file = words.iter().find(|word| word.starts_with("docs/pictures/"))?.clone();

@@ -65,13 +65,13 @@ pub(super) fn all(limit: &Limit, options: &SharingOptions) -> Result<Vec<Stage>,
         let crashes = options.crashes.clone();
         Ok(Stage { name: name.to_owned(), traffic: vec![traffic], hot_percent, crashes })
     };
-    let steady = stage("steady, 80% of the limit", format!("poisson {} for {lasts}", rate(8)))?;
+    let steady = stage("steady at 80%", format!("poisson {} for {lasts}", rate(8)))?;
     let skewed = stage(
-        &format!("skewed, {SKEWED}% of twice the limit on one node"),
+        &format!("skewed at 200%, {SKEWED}% on one node"),
         format!("poisson {} for {lasts}", rate(20)),
     )?;
     let bursty = stage(
-        "bursty, 4 times the limit a quarter of the time",
+        "bursty, 400% a quarter of the time",
         format!(
             "onoff {} on {} off {} for {lasts}",
             rate(40),
@@ -79,7 +79,7 @@ pub(super) fn all(limit: &Limit, options: &SharingOptions) -> Result<Vec<Stage>,
             time(period * 3 / 2)
         ),
     )?;
-    let crash = stage("crashes, 120% of the limit", format!("poisson {} for {lasts}", rate(12)))?;
+    let crash = stage("crashes at 120%", format!("poisson {} for {lasts}", rate(12)))?;
     let crashes = (1..10).map(|tenth| length * tenth / 10).collect();
     Ok(vec![
         steady,

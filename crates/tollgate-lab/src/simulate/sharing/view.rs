@@ -14,10 +14,10 @@ impl Shared {
             ("", Column::Words, true),
             ("offered", Column::Figures, true),
             ("admitted", Column::Figures, true),
-            ("of one gate", Column::Figures, true),
-            ("calls per decision", Column::Figures, true),
-            ("over the limit", Column::Figures, true),
-            ("may be", Column::Figures, true),
+            ("used", Column::Figures, true),
+            ("calls/decision", Column::Figures, true),
+            ("over", Column::Figures, true),
+            ("bound", Column::Figures, true),
             ("stranded", Column::Figures, true),
             ("lost", Column::Figures, crashes),
             ("fairness", Column::Figures, true),
@@ -68,14 +68,14 @@ impl Shared {
             let at = *at as f64 / NANOS;
             chart = chart.band(at, at + length / 400.0, "");
         }
-        chart.level(self.count as f64, format!("limit: {}", self.count))
+        chart.level(self.count as f64, format!("{} per {window}", self.count))
     }
 
     /// How often each way calls the store, for each scene.
     pub fn rankings(&self) -> Vec<Ranking> {
         let ranking = |scene: &Scene| {
-            let title = format!("calls to the store in a hundred decisions: {}", scene.name);
-            let ranking = Ranking::new(title, Unit::Count).part("calls", Tone::Nth(0));
+            let ranking = Ranking::new(scene.name.clone(), Unit::Count)
+                .part("calls in a hundred decisions", Tone::Nth(0));
             scene.runs.iter().fold(ranking, |ranking, run| {
                 ranking.row(run.way.name(), [100.0 * run.calls_per_decision])
             })
