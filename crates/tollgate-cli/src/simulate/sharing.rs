@@ -24,7 +24,7 @@ pub(super) struct SharingArgs {
     lease_ttl: Duration,
 
     /// The largest lease, of a hundred parts of the limit
-    #[arg(long, value_name = "PERCENT", requires = "sync", default_value = "10%", value_parser = read_percent)]
+    #[arg(long, value_name = "PERCENT", requires = "sync", default_value = "100%", value_parser = read_percent)]
     lease_share: u64,
 
     /// How often nodes tell the store what they admitted, where they do so now and then

@@ -88,13 +88,16 @@ impl Default for SharingOptions {
         SharingOptions {
             ways: Sharing::ALL.to_vec(),
             lease_ttl: Duration::from_secs(1),
-            lease_share_percent: 10,
+            lease_share_percent: 100,
             every: Duration::from_millis(100),
             hot_percent: None,
             crashes: Vec::new(),
         }
     }
 }
+
+/// How many nodes times keys there may be: each may have a lease of its own.
+const MOST_PLACES: u64 = 2_000_000;
 
 /// The stream of random numbers that says to which node a request comes.
 const NODES: u64 = 1 << 33;
@@ -222,6 +225,15 @@ impl Setting<'_> {
         if let Some(dear) = stage.traffic.iter().find(|traffic| traffic.cost() > most) {
             let (cost, text) = (dear.cost(), dear.text());
             return Err(SimulateError(format!("{text:?} costs {cost}, the limit is {most}")));
+        }
+        let keys = if self.together { 1 } else { roster.len() as u64 };
+        let places = self.fleet.nodes.saturating_mul(keys);
+        if places > MOST_PLACES {
+            return Err(SimulateError(format!(
+                "{} nodes with {keys} clients are {places}, at most {MOST_PLACES}: \
+                 take fewer, or count them together",
+                self.fleet.nodes
+            )));
         }
         let length = nanos(stage.traffic.iter().map(Traffic::end).max().unwrap_or_default());
         // What passes if one node has everything and the store answers at once.
