@@ -18,6 +18,7 @@ mod serve;
 mod signals;
 mod simulate;
 mod test;
+mod tls;
 mod top;
 mod validate;
 mod words;

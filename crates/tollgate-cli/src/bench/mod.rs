@@ -17,15 +17,15 @@ mod trouble;
 mod write;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::paint::{Paint, printable};
 use crate::signals::Signals;
+use crate::tls::TlsFiles;
 use crate::{Failure, Found, duration};
-use dial::{Dialler, Files};
+use dial::Dialler;
 use exchange::Heads;
 use load::Asker;
 use plan::Plan;
@@ -112,7 +112,7 @@ pub(crate) struct Bench {
     threads: Option<usize>,
 
     #[command(flatten)]
-    tls: TlsArgs,
+    tls: TlsFiles,
 
     /// Exit with 1 where a request got no decision
     #[arg(long)]
@@ -121,22 +121,6 @@ pub(crate) struct Bench {
     /// Print JSON: every figure, times in nanoseconds
     #[arg(long)]
     json: bool,
-}
-
-/// Files of TLS.
-#[derive(Args)]
-struct TlsArgs {
-    /// The authority of the server's certificate, PEM [default: those that the machine trusts]
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-
-    /// The certificate to show, PEM
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-
-    /// The private key of --cert, PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
 }
 
 /// Where the password of the Redis protocol may be, as for the server.
@@ -208,15 +192,13 @@ impl Bench {
         if target.protocol == target::Protocol::Resp && target.password.is_none() {
             target.password = std::env::var(PASSWORD).ok().filter(|text| !text.is_empty());
         }
-        let identity = self.tls.cert.clone().zip(self.tls.key.clone());
-        let files = Files { ca: self.tls.ca.clone(), identity };
         let mut attributes = self.attributes.clone();
         if attributes.is_empty() {
             attributes.push(Attribute { name: "user".to_owned(), value: KEY.to_owned() });
         }
         let (domain, cost) = (self.domain.clone(), self.cost);
         Ok(Asker {
-            dialler: Dialler::new(&target, &files, self.timeout)?,
+            dialler: Dialler::new(&target, &self.tls, self.timeout)?,
             questions: Questions { keys: plan.draws()?, attributes, cost, domain },
             heads: Heads::new(&target)?,
             pipeline: plan.pipeline,

@@ -14,7 +14,6 @@ mod state;
 mod table;
 mod tables;
 mod text;
-mod tls;
 mod told;
 mod watch;
 mod work;
@@ -27,12 +26,12 @@ use clap::Args;
 use jiff::tz::TimeZone;
 
 use crate::paint::Paint;
+use crate::tls::TlsFiles;
 use crate::{Failure, duration};
 use address::{Server, Token};
 use client::{Client, Problem};
 use draw::Looks;
 use state::{Settings, State};
-use tls::TlsFiles;
 use told::Who;
 
 /// A server sends an event every second.
@@ -71,17 +70,8 @@ pub(crate) struct Top {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// The authority that the server's certificate is of, in PEM [default: those of this machine]
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-
-    /// A certificate for a server that asks for one, in PEM
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-
-    /// Its private key, in PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFiles,
 
     /// How long each picture is of, from 1s to 1h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = read_interval)]
@@ -146,11 +136,9 @@ impl Top {
 
     fn client(&self) -> Result<Client, Failure> {
         let wrong = |message| Failure::Usage(vec![message]);
-        let files =
-            TlsFiles { ca: self.ca.clone(), certificate: self.cert.clone().zip(self.key.clone()) };
         let tls = match self.server.tls {
-            true => Some(tls::config(&files).map_err(wrong)?),
-            false if files.ca.is_some() || files.certificate.is_some() => {
+            true => Some(self.tls.config(Some("http/1.1")).map_err(wrong)?),
+            false if self.tls.are_named() => {
                 return Err(wrong("--ca, --cert and --key are for https://".to_owned()));
             }
             false => None,
