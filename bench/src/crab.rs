@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How it gets to where it is looked for.
+/// How it gets to where it is looked for; it needs `protoc`.
 const INSTALL: &str = "cargo install throttlecrab-server --root target/peers";
 const INSTALLED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/throttlecrab-server");

@@ -1,8 +1,8 @@
-//! What connections cost that nobody uses: a thousand of each transport, each asked once before, in
-//! a process of its own.
+//! What connections cost that nobody uses: a thousand of each transport in a process of its own,
+//! before they have said anything and after each was asked once.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) enum Transport {
 /// Runs each in a process of its own, which may have as many files open as it needs.
 pub(crate) fn run() {
     let program = std::env::current_exe().expect("this program is somewhere");
-    println!("what {CONNECTIONS} connections take up that were asked once and are idle");
+    println!("what {CONNECTIONS} idle connections take up, before they have said anything and asked once");
     for transport in Transport::value_variants() {
         let name = format!("{transport:?}").to_lowercase();
         let mut shell = Command::new("sh");
@@ -50,19 +50,25 @@ pub(crate) fn one(transport: Transport) {
     };
     let address = address.expect("it listens");
     // What is there once however many connections there are.
-    let first = used(transport, address);
+    let connect = || TcpStream::connect(address).expect("it listens");
+    let mut first = connect();
+    ask(transport, &mut first);
     let before = resident().unwrap_or_default();
-    let idle: Vec<_> = (0..CONNECTIONS).map(|_| used(transport, address)).collect();
-    std::thread::sleep(Duration::from_millis(500));
-    let megabytes = (resident().unwrap_or_default() - before) as f64 / MEGABYTE;
-    let reached = if megabytes <= GOAL { "reached" } else { "MISSED" };
-    println!("  {transport:?}: {megabytes:>6.1} MB, goal {GOAL}: {reached}");
+    let megabytes = || {
+        std::thread::sleep(Duration::from_millis(500));
+        (resident().unwrap_or_default() - before) as f64 / MEGABYTE
+    };
+    let mut idle: Vec<_> = (0..CONNECTIONS).map(|_| connect()).collect();
+    let silent = megabytes();
+    idle.iter_mut().for_each(|stream| ask(transport, stream));
+    let asked = megabytes();
+    let reached = if asked <= GOAL { "reached" } else { "MISSED" };
+    println!("  {transport:?}: {silent:>6.1} MB, {asked:>6.1} MB, goal {GOAL}: {reached}");
     drop((first, idle));
 }
 
-/// A connection that was asked and has answered.
-fn used(transport: Transport, address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("it listens");
+/// Asks, and reads the answer.
+fn ask(transport: Transport, stream: &mut TcpStream) {
     match transport {
         Transport::Http => {
             let body = "{\"attributes\": {\"user\": \"1\"}}";
@@ -76,7 +82,7 @@ fn used(transport: Transport, address: SocketAddr) -> TcpStream {
         }
         Transport::Grpc => {
             stream.write_all(&grpc::raw_call()).expect("it reads");
-            until_end_of_stream(&mut stream);
+            until_end_of_stream(stream);
         }
         Transport::Resp => {
             stream.write_all(b"THROTTLE a 10000 10000 3600\r\n").expect("it reads");
@@ -85,7 +91,6 @@ fn used(transport: Transport, address: SocketAddr) -> TcpStream {
             assert!(answer[..read].starts_with(b"*5\r\n:1\r\n"), "{}", answer.escape_ascii());
         }
     }
-    stream
 }
 
 /// Reads frames of HTTP/2 until one ends the first stream.
