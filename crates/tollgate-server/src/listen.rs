@@ -53,8 +53,10 @@ impl Accepted {
     /// nothing.
     pub(crate) async fn speaks(&self, stop: &Stop) -> bool {
         let Place { app, transport, .. } = &self.place;
+        let mut first = [0];
         tokio::select! {
-            readable = self.stream.readable() => readable.is_ok(),
+            // Looked at and left there: that it may be read is told also where nothing is.
+            peeked = self.stream.peek(&mut first) => peeked.is_ok_and(|bytes| bytes > 0),
             () = sleep(app.settings.bounds.first_byte) => {
                 add(app.metrics.over(*transport, Bound::Waiting));
                 false

@@ -1,6 +1,7 @@
-//! Time for hyper, which wants a new timer for every head of a request. The runtime's are kept in
-//! one place behind a lock, and setting one may wake a thread only to tell it how long to sleep:
-//! so a connection has one alarm, which is moved only when it has gone off too early.
+//! How long a connection of HTTP is waited for. Every head and every body has a time of its own, and
+//! the runtime keeps all timers in one place behind a lock: setting one may wake a thread only to
+//! tell it how long to sleep. So a connection has one alarm, which is moved only when it has gone
+//! off too early, or must go off earlier.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,24 +13,35 @@ use hyper::rt;
 use parking_lot::Mutex;
 use tokio::time::{self, Sleep, sleep_until};
 
-/// The alarm of one connection.
-#[derive(Debug, Default)]
+/// The alarm of one connection. Clones are the same one.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Alarm(Arc<Mutex<Option<Pin<Box<Sleep>>>>>);
 
-/// What hyper waits for: that the alarm goes off, and not before its own time.
+/// That the alarm goes off, and not before its own time.
 #[derive(Debug)]
-struct Wait {
+pub(super) struct Wait {
     until: time::Instant,
     alarm: Arc<Mutex<Option<Pin<Box<Sleep>>>>>,
 }
 
+impl Alarm {
+    /// What one waits for, for so long from now.
+    pub(super) fn wait(&self, duration: Duration) -> Wait {
+        self.wait_until(time::Instant::now() + duration)
+    }
+
+    fn wait_until(&self, until: time::Instant) -> Wait {
+        Wait { until, alarm: Arc::clone(&self.0) }
+    }
+}
+
 impl rt::Timer for Alarm {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        self.sleep_until(self.now() + duration)
+        Box::pin(self.wait(duration))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Wait { until: deadline.into(), alarm: Arc::clone(&self.0) })
+        Box::pin(self.wait_until(deadline.into()))
     }
 
     fn now(&self) -> Instant {

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::Future;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use tokio::time::sleep;
 use tollgate::{Limit, Request};
 
 use super::problem::{Problem, cut};
@@ -152,16 +154,30 @@ impl App {
     where
         B: Body<Data = Bytes> + Unpin,
     {
+        self.body_until(body, most, sleep(self.settings.bounds.body_time)).await
+    }
+
+    /// The whole body, if it has no more than `most` bytes and is there before `too_late`.
+    pub(super) async fn body_until<B>(
+        &self,
+        body: B,
+        most: usize,
+        too_late: impl Future<Output = ()>,
+    ) -> Result<Bytes, Problem>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let size = body.size_hint();
         // What says that it is too long is not waited for.
         if size.lower() > u64::try_from(most).unwrap_or(u64::MAX) {
             return Err(too_long(most));
         }
         let said = size.exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(most);
-        let within = self.settings.bounds.body_time;
-        match tokio::time::timeout(within, self.collected(body, (said, most))).await {
-            Ok(collected) => collected,
-            Err(_) => {
+        tokio::select! {
+            biased;
+            collected = self.collected(body, (said, most)) => collected,
+            () = too_late => {
+                let within = self.settings.bounds.body_time;
                 let detail = format!("the body took longer than {within:?}");
                 Err(Problem::over(Bound::BodyTime, detail))
             }

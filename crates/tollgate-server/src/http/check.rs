@@ -1,5 +1,6 @@
 //! Checks, peeks and refunds.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -8,6 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{StatusCode, Uri};
 use serde::Serialize;
+use tokio::time::sleep;
 use tollgate::Ruling;
 
 use super::body::{Asked, AskedMany, parse};
@@ -67,18 +69,23 @@ impl App {
 
 /// `POST /v1/check`, as a router hands it on.
 pub(super) async fn routed(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
-    check(&app, &uri, body).await
+    let too_late = sleep(app.settings.bounds.body_time);
+    check(&app, &uri, (body, too_late)).await
 }
 
-/// Checks one request. What a store elsewhere must be waited for is in boxes, so that a check in
-/// memory moves little.
-pub(super) async fn check<B>(app: &App, uri: &Uri, body: B) -> Response
+/// Checks one request, if its body is there before it is too late. What a store elsewhere must be
+/// waited for is in boxes, so that a check in memory moves little.
+pub(super) async fn check<B>(
+    app: &App,
+    uri: &Uri,
+    (body, too_late): (B, impl Future<Output = ()>),
+) -> Response
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     let checked = async {
         let denied = Denied::of(uri)?;
-        let body = app.body(body).await?;
+        let body = app.body_until(body, app.settings.bounds.body, too_late).await?;
         let asked = one(&body, &app.settings.bounds)?;
         if let Some(own) = app.own(&asked)? {
             let listed = Box::pin(app.check_own(&own)).await;

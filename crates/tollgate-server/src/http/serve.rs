@@ -88,18 +88,20 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
     let peer = accepted.peer;
     let Some((stream, _place)) = accepted.open().await else { return };
     let (app, bounds) = (Arc::clone(&site.app), site.app.settings.bounds);
+    let alarm = Alarm::default();
+    let timer = alarm.clone();
     let service = service_fn(move |request: ::http::Request<Incoming>| {
-        let site = Arc::clone(&site);
+        let (site, alarm) = (Arc::clone(&site), alarm.clone());
         async move {
             let began = Instant::now();
-            let answer = site.answer(request, peer).await;
+            let answer = site.answer(request, (peer, alarm)).await;
             site.app.metrics.latency(Transport::Http).record(began.elapsed());
             Ok::<_, Infallible>(answer)
         }
     });
     let stream = Patience::new(stream, WRITE_TIMEOUT).first_byte(bounds.first_byte);
     let connection = http1::Builder::new()
-        .timer(Alarm::default())
+        .timer(timer)
         .header_read_timeout(bounds.idle.unwrap_or(HEAD_TIMEOUT))
         .max_header_size(bounds.head)
         // A head and the beginning of a body.
@@ -129,7 +131,11 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
 }
 
 impl Site {
-    async fn answer(&self, mut request: ::http::Request<Incoming>, peer: SocketAddr) -> Response {
+    async fn answer(
+        &self,
+        mut request: ::http::Request<Incoming>,
+        (peer, alarm): (SocketAddr, Alarm),
+    ) -> Response {
         if let Some(problem) = super::browser::refused(&request) {
             return self.app.bad(&problem);
         }
@@ -137,11 +143,12 @@ impl Site {
         let is_check = request.method() == Method::POST && request.uri().path() == CHECK;
         if is_check && self.whom == Whom::Everybody {
             let (head, body) = request.into_parts();
-            return super::check::check(&self.app, &head.uri, body).await;
+            let too_late = alarm.wait(self.app.settings.bounds.body_time);
+            return super::check::check(&self.app, &head.uri, (body, too_late)).await;
         }
         request.extensions_mut().insert(PeerAddr(peer));
         // A router is always ready.
-        let Ok(answer) = self.router.clone().call(request).await;
+        let Ok(answer) = Box::pin(self.router.clone().call(request)).await;
         answer
     }
 }
