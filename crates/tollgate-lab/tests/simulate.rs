@@ -392,26 +392,3 @@ fn enormous_costs_are_added_up_as_far_as_can_be() {
         assert_eq!(self::run(&simulation).runs[0].busiest.units, most, "{text}");
     }
 }
-
-#[test]
-fn what_was_offered_is_drawn_beside_what_was_tried() {
-    // Retries are tries and are not offered again.
-    let texts = ["storm 50 for 1min retry every 1s"];
-    let simulated = run(&Simulation::of_limits([limit("1/s")]).traffic(traffic(&texts)));
-    let chart = &simulated.charts(Picture::Requests)[0];
-    assert!(chart.svg().contains("offered"), "{}", chart.svg());
-    let screen = tollgate_lab::picture::Screen::plain(80);
-    assert!(chart.terminal(screen).contains("offered"));
-    // Where nobody tries again, the bars together are what was offered.
-    let simulated = run(&Simulation::of_limits([limit("1/s")]).traffic(traffic(&["steady 2/s"])));
-    assert!(!simulated.charts(Picture::Requests)[0].svg().contains(">offered<"));
-}
-
-#[test]
-fn a_page_has_the_pictures_that_were_asked_for() {
-    let simulated = run(&Simulation::of_limits([limit("5/min")]).traffic(traffic(&["steady 1/s"])));
-    let page = |pictures: &[Picture]| simulated.report("tollgate simulate", pictures).html();
-    assert!(page(&Picture::ALL).contains("remaining"));
-    let one = page(&[Picture::Window]);
-    assert!(one.contains("went ahead in the last") && !one.contains("remaining"), "{one}");
-}

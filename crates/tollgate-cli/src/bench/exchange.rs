@@ -15,7 +15,7 @@ use tollgate_server::rls::{Code, RateLimitResponse};
 use super::load::Asker;
 use super::question::Intent;
 use super::records::Outcome;
-use super::target::Protocol;
+use super::target::{Protocol, Target};
 use super::trouble::Trouble;
 
 /// No answer to one request is longer.
@@ -119,11 +119,11 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    pub(super) fn new(asker: &super::target::Target) -> Result<Heads, String> {
+    pub(super) fn new(target: &Target) -> Result<Heads, String> {
         let head = |path: &str| {
-            let authority = asker.authority();
-            let scheme = if asker.tls { "https" } else { "http" };
-            let request = match asker.protocol {
+            let authority = target.authority();
+            let scheme = if target.tls { "https" } else { "http" };
+            let request = match target.protocol {
                 Protocol::Rls => Request::post(format!("{scheme}://{authority}{path}"))
                     .header(CONTENT_TYPE, HeaderValue::from_static("application/grpc"))
                     .header(TE, HeaderValue::from_static("trailers")),
@@ -133,13 +133,13 @@ impl Heads {
             };
             request.body(()).map_err(|error| error.to_string())
         };
-        match asker.protocol {
+        match target.protocol {
             Protocol::Rls => {
                 Ok(Heads { check: head(SHOULD_RATE_LIMIT)?, peek: head(SHOULD_RATE_LIMIT)? })
             }
             _ => Ok(Heads {
-                check: head(&format!("{}/v1/check", asker.path))?,
-                peek: head(&format!("{}/v1/peek", asker.path))?,
+                check: head(&format!("{}/v1/check", target.path))?,
+                peek: head(&format!("{}/v1/peek", target.path))?,
             }),
         }
     }

@@ -8,6 +8,9 @@ use super::trouble::Trouble;
 /// No line, no text and no list of an answer is longer.
 const LONGEST: usize = 64 * 1024;
 
+/// No answer as a whole is longer.
+const MOST_WAITING: usize = 1024 * 1024;
+
 /// An answer to one command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
@@ -41,7 +44,14 @@ impl Reply {
 
 /// Takes the answer at the front, if it is whole.
 pub(super) fn read_reply(input: &mut BytesMut) -> Result<Option<Reply>, Trouble> {
-    let Some((reply, length)) = whole(input)? else { return Ok(None) };
+    let Some((reply, length)) = whole(input)? else {
+        let is_endless = input.len() > MOST_WAITING;
+        return if is_endless {
+            Err(Trouble::not_understood("an endless answer"))
+        } else {
+            Ok(None)
+        };
+    };
     input.advance(length);
     Ok(Some(reply))
 }
@@ -158,6 +168,11 @@ mod tests {
             let read = read_reply(&mut BytesMut::from(bytes));
             assert!(read.is_err(), "{}", bytes[..bytes.len().min(20)].escape_ascii());
         }
+        // One that is right so far, and never ends.
+        let element = [&b"$60000\r\n"[..], &vec![b'x'; 60_000], b"\r\n"].concat();
+        let part = |elements: usize| [&b"*65000\r\n"[..], &element.repeat(elements)].concat();
+        assert!(read_reply(&mut BytesMut::from(&part(2)[..])).is_ok_and(|reply| reply.is_none()));
+        assert!(read_reply(&mut BytesMut::from(&part(18)[..])).is_err());
         // Lists in lists are bounded together.
         let nested = b"*65536\r\n".repeat(3);
         assert!(read_reply(&mut BytesMut::from(&nested[..])).is_err());
