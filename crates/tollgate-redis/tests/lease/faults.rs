@@ -133,6 +133,27 @@ fn a_request_whose_store_does_not_answer_puts_back_what_it_took_from_hand() {
 }
 
 #[test]
+fn a_return_whose_answer_is_lost_is_not_repeated() {
+    wait(async {
+        let lost = [Fault::Reset, Fault::HalfAnswer, Fault::Garbage, Fault::Delay(TIMEOUT * 2)];
+        for fault in lost {
+            let rig = Rig::new(strict(Limit::fixed_window(10_000, 3600 * SECOND))).await;
+            let taken = heat(&rig.gate, &ana()).await;
+            let in_hand = rig.gate.lease_counts().in_hand;
+            rig.proxy.set(fault);
+            rig.gate.return_leases().await;
+            // The server has done it: once more would be one too many.
+            within_a_second(async || rig.used().await == taken).await;
+            rig.proxy.set(Fault::None);
+            tokio::time::sleep(TIMEOUT).await;
+            assert_eq!(rig.used().await, taken, "{fault:?}");
+            let counts = rig.gate.lease_counts();
+            assert_eq!((counts.returns, counts.returned), (1, in_hand), "{fault:?}");
+        }
+    });
+}
+
+#[test]
 fn whatever_breaks_no_more_is_admitted_than_the_limit_and_nothing_is_minted() {
     const LIMIT: u64 = 3000;
     let faults = [
