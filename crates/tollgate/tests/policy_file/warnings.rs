@@ -1,6 +1,6 @@
 //! What is legal and probably wrong.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{loads, warns};
 
@@ -263,7 +263,7 @@ tier = "gold"
 }
 
 #[test]
-fn ten_thousand_rules_are_looked_at_quickly() {
+fn ten_times_the_rules_are_not_looked_at_a_hundred_times_as_long() {
     let kinds = ["{ is = \"/N\" }", "{ prefix = \"/N/\" }", "{ glob = \"/N/*\" }"];
     for kind in kinds {
         let rule = |n: usize| {
@@ -272,10 +272,14 @@ fn ten_thousand_rules_are_looked_at_quickly() {
                 "[[rule]]\nname = \"{n}\"\nmatch = {{ route = {matching} }}\nkey = [\"user\"]\nlimit = \"1/s\"\n"
             )
         };
-        let text: String = (0..10_000).map(rule).collect();
-        let began = Instant::now();
-        loads(&text);
-        // Without an index, and in a build that is not optimised, it would take minutes.
-        assert!(began.elapsed() < Duration::from_secs(20), "{kind}");
+        let takes = |rules: usize| {
+            let text: String = (0..rules).map(rule).collect();
+            let began = Instant::now();
+            loads(&text);
+            began.elapsed()
+        };
+        // Each rule beside each other would be a hundred times.
+        let (few, many) = (takes(700), takes(7_000));
+        assert!(many < few * 50, "{kind}: {few:?}, then {many:?}");
     }
 }
