@@ -27,7 +27,9 @@ pub(crate) enum Transport {
 /// Runs each in a process of its own, which may have as many files open as it needs.
 pub(crate) fn run() {
     let program = std::env::current_exe().expect("this program is somewhere");
-    println!("what {CONNECTIONS} idle connections take up, before they have said anything and asked once");
+    println!(
+        "what {CONNECTIONS} idle connections take up, before they have said anything and asked once"
+    );
     for transport in Transport::value_variants() {
         let name = format!("{transport:?}").to_lowercase();
         let mut shell = Command::new("sh");
