@@ -1,6 +1,6 @@
 //! Whom we trust, and who we are, where a server speaks TLS: for the commands that ask one.
 
-use std::fmt::Display;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,10 +43,11 @@ impl TlsFiles {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = certificates(certificate)?;
-                let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| {
-                    wrong(key, &format!("holds no private key in PEM: {error}"))
-                })?;
-                builder.with_client_auth_cert(chain, secret).map_err(|error| wrong(key, &error))?
+                let secret = PrivateKeyDer::from_pem_slice(&read(key)?)
+                    .map_err(|error| format!("{} holds no private key: {error}", key.display()))?;
+                builder.with_client_auth_cert(chain, secret).map_err(|error| {
+                    format!("{} does not go with {}: {error}", certificate.display(), key.display())
+                })?
             }
         };
         config.alpn_protocols = protocol.map(|name| name.as_bytes().to_vec()).into_iter().collect();
@@ -59,7 +60,8 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     match ca {
         Some(path) => {
             for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|error| wrong(path, &error))?;
+                let wrong = |error| format!("{} cannot be used: {error}", path.display());
+                roots.add(certificate).map_err(wrong)?;
             }
         }
         None => {
@@ -73,15 +75,15 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, &error))?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| wrong(path, &error))?;
-    match all.is_empty() {
-        true => Err(wrong(path, &"must hold a certificate in PEM (-----BEGIN CERTIFICATE-----)")),
-        false => Ok(all),
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = read(file)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => Err(format!("{} holds no certificate in PEM (-----BEGIN …-----)", file.display())),
     }
 }
 
-fn wrong(path: &Path, what: &dyn Display) -> String {
-    format!("{}: {what}", path.display())
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
