@@ -41,6 +41,19 @@ fn every_shipped_policy_passes_its_tests_on_redis() {
 }
 
 #[test]
+fn a_leased_rule_is_tested_strictly() {
+    let server = RedisServer::start();
+    let mut text = "[policy]\nsync = \"leased\"\n[[policy.rule]]\nname = \"a\"\nkey = [\"user\"]\nlimit = \"1000/h\"\n[[test]]\nname = \"t\"\n".to_owned();
+    for left in (900..1000).rev() {
+        text += "[[test.step]]\nrequest = { user = \"ana\" }\n";
+        text += &format!("expect = {{ allowed = true, remaining = {left} }}\n");
+    }
+    let folder = Folder::with(&[("leased.test.toml", &text)]);
+    let said = folder.tollgate(&["test", "--store", &server.url(), "leased.test.toml"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_said_and_its_password_is_not() {
     let url = "redis://:very-secret@127.0.0.1:1";
     let said = test_on(url, &files("tests/spec", |path| path.ends_with("lists.toml")));
