@@ -95,14 +95,12 @@ fn a_lease_says_what_it_must_be() {
     for (settings, wrong) in [
         (r#"sync = "lease""#, r#"unknown sync "lease", did you mean "leased"?"#),
         (r#"sync = "global""#, r#"unknown sync "global", use strict or leased"#),
-        ("sync = true", "`sync` must be text, is a boolean"),
         (r#"lease_ttl = "9ms""#, "lease_ttl is 9ms, must be from 10ms to 60s"),
         (r#"lease_ttl = "2m""#, "lease_ttl is 120s, must be from 10ms to 60s"),
         (
             "lease_ttl = 1",
             r#"`lease_ttl` must be a duration in quotes such as "15m", is an integer"#,
         ),
-        (r#"lease_share = "0%""#, "lease_share is 0%, must be from 1% to 100%"),
         (r#"lease_share = "101%""#, "lease_share is 101%, must be from 1% to 100%"),
         (r#"lease_share = "10""#, r#"`lease_share` is "10", must be from "1%" to "100%""#),
         (
