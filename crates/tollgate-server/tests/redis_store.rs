@@ -128,7 +128,7 @@ fn a_server_says_what_is_leased_and_gives_it_back_when_it_stops() {
         }
         assert!(patience.elapsed() < Duration::from_secs(20), "{told}");
     };
-    assert_eq!(told["rule"], "per-user");
+    assert_eq!((&told["rule"], &told["rules"][0]["leased"]), (&"per-user".into(), &true.into()));
     let metrics = one.ask("GET /metrics", &[]).body;
     let count = |name: &str| -> u64 {
         let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("tollgate_{name} ")));

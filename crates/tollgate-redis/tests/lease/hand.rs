@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Block, Limit, Policy, Rule, SyncMode};
+use tollgate::{Block, Clock, Dialect, HeaderStyle, Limit, Policy, Rule, SyncMode};
 
 use crate::common::{calls, connect, wait, within_a_second};
 use crate::{Fleet, SECOND, ana, heat, leasable, leased, per_user};
@@ -45,6 +45,13 @@ fn what_remains_goes_down_by_what_is_taken_from_one_lease_to_the_next() {
                     assert_eq!(ruling.remaining(), 10_000 - taken, "{limit}: {ruling:?}");
                     assert_eq!((ruling.limit(), ruling.is_leased()), (10_000, true));
                     assert!(ruling.rules().all(|rule| rule.is_leased()));
+                    let told = |dialect| {
+                        let style = HeaderStyle::new().dialect(dialect);
+                        let fields = style.of_ruling(&ruling, &Clock::system());
+                        fields.get("ratelimit").unwrap_or_default().to_owned()
+                    };
+                    assert!(told(Dialect::Draft11).ends_with(";tollgate-leased"), "{limit}");
+                    assert!(told(Dialect::Draft07).ends_with(", tollgate-leased"), "{limit}");
                 }
             }
             assert!(fleet.node().lease_counts().borrows > 2, "{limit}: it took several leases");

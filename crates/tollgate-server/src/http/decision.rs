@@ -50,6 +50,9 @@ struct RuleDecision<'r> {
     remaining: u64,
     retry_after_ms: Option<u64>,
     reset_after_ms: u64,
+    /// Whether it was paid from what this server has borrowed: the figures are its own view.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    leased: bool,
 }
 
 impl<'r> Decision<'r> {
@@ -114,6 +117,7 @@ impl<'r> RuleDecision<'r> {
             remaining: decision.remaining(),
             retry_after_ms: decision.retry_after().map(millis),
             reset_after_ms: millis(decision.reset_after()),
+            leased: false,
         }
     }
 
@@ -126,6 +130,7 @@ impl<'r> RuleDecision<'r> {
             remaining: rule.remaining(),
             retry_after_ms: rule.retry_after().map(millis),
             reset_after_ms: millis(rule.reset_after()),
+            leased: rule.is_leased(),
         }
     }
 }

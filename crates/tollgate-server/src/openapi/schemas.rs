@@ -126,10 +126,10 @@ fn answered() -> Value {
     json!({
         "Reserved": object(reserved, &always),
         "Decision": decision,
-        "RuleDecision": whole(json!({
-            "rule": text(), "allowed": truth(), "shadow": truth(), "limit": count(),
+        "RuleDecision": object(json!({
+            "rule": text(), "allowed": truth(), "shadow": truth(), "limit": count(), "leased": truth(),
             "remaining": count(), "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
-        })),
+        }), &["rule", "allowed", "shadow", "limit", "remaining", "retry_after_ms", "reset_after_ms"]),
         "Decisions": whole(json!({"decisions": list(&refer("Decision"))})),
         "Refunded": whole(json!({"refunded": count()})),
         "Settled": whole(json!({"reserved": count(), "charged": count()})),

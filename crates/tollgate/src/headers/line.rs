@@ -9,6 +9,10 @@ use crate::decision::Decision;
 use crate::gate::RuleFigures;
 use crate::limit::Limit;
 
+/// What is said of a line that is leased, where a dialect has room for words of one's own: the drafts want
+/// those to begin with whose they are.
+const LEASED: &str = "tollgate-leased";
+
 /// What is told of one limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
@@ -16,6 +20,8 @@ pub(super) struct Line<'a> {
     limit: u64,
     remaining: u64,
     pub(super) next_after: Duration,
+    /// Whether the figures are one node's view, who paid from what it had borrowed.
+    leased: bool,
     /// Nothing where a key is only blocked, or the dialect does not tell it.
     policy: Option<Policy>,
 }
@@ -36,6 +42,7 @@ impl<'a> Line<'a> {
             limit: if numbers.is_some() { figures.limit() } else { 0 },
             remaining: figures.remaining(),
             next_after: figures.next_after(),
+            leased: figures.is_leased(),
             policy: numbers.and_then(|limit| Policy::told(dialect, limit)),
         }
     }
@@ -50,6 +57,7 @@ impl<'a> Line<'a> {
             limit: decision.limit(),
             remaining: decision.remaining(),
             next_after: decision.next_after(),
+            leased: false,
             policy: Policy::told(dialect, limit),
         }
     }
@@ -101,6 +109,10 @@ pub(super) fn draft_11(fields: &mut HeaderFields, lines: &[Line<'_>]) {
         if !line.next_after.is_zero() {
             fields.parameter(";t=", seconds(line.next_after));
         }
+        if line.leased {
+            fields.text(";");
+            fields.text(LEASED);
+        }
     }
     fields.end(Field::RateLimit);
 }
@@ -111,6 +123,10 @@ pub(super) fn draft_07(fields: &mut HeaderFields, line: &Line<'_>) {
     fields.parameter("limit=", line.limit);
     fields.parameter(", remaining=", line.remaining);
     fields.parameter(", reset=", seconds(line.next_after));
+    if line.leased {
+        fields.text(", ");
+        fields.text(LEASED);
+    }
     fields.end(Field::RateLimit);
 }
 
