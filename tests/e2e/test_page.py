@@ -13,6 +13,7 @@ from support import ROOT, ask, wait_until
 
 try:
     from selenium import webdriver
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 except ImportError:
@@ -91,8 +92,14 @@ class Page(unittest.TestCase):
         self.until(lambda: self.text("#connection") == "Live", "it is live")
 
     def find(self, selector):
-        self.until(lambda: any(one.is_displayed() for one in self.all(selector)), f"{selector} is seen")
-        return next(one for one in self.all(selector) if one.is_displayed())
+        seen = []
+
+        def is_seen():
+            seen[:] = [one for one in self.all(selector) if one.is_displayed()]
+            return seen
+
+        self.until(is_seen, f"{selector} is seen")
+        return seen[0]
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
@@ -104,12 +111,23 @@ class Page(unittest.TestCase):
         return self.driver.execute_script(script, *arguments)
 
     def until(self, is_so, what):
-        wait_until(lambda: f"{what}: {self.text('main')[:2000]}", is_so)
+        def is_so_now():
+            try:
+                return is_so()
+            except StaleElementReferenceException:
+                # The page was drawn anew while we looked at it.
+                return False
+
+        wait_until(lambda: f"{what}: {self.text('main')[:2000]}", is_so_now)
 
     def press(self, text, inside="main"):
-        buttons = [one for one in self.all(f"{inside} button") if one.is_displayed() and one.text == text]
-        self.assertTrue(buttons, f"no button {text!r} in {self.text(inside)}")
-        buttons[0].click()
+        def is_pressed():
+            buttons = [one for one in self.all(f"{inside} button") if one.is_displayed() and one.text == text]
+            if buttons:
+                buttons[0].click()
+            return buttons
+
+        self.until(is_pressed, f"the button {text!r} is pressed")
 
     def confirm(self):
         self.find("#dialog-yes").click()
