@@ -9,7 +9,6 @@
 mod loan;
 mod table;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tollgate::port::{Planned, PlannedRule, RuleAnswer, Spent};
@@ -45,6 +44,8 @@ pub struct LeaseCounts {
 
 /// A charge that was paid from what was in hand.
 struct Paid {
+    /// Of the limit, among those of its rule.
+    position: usize,
     lent: Lent,
     spent: Spent,
     cost: u64,
@@ -54,6 +55,8 @@ struct Paid {
 struct Hand<'g> {
     leases: &'g Leases,
     rules: Vec<Option<Vec<Paid>>>,
+    /// The keys of the other rules that are leased, with their rules' places and their own in them.
+    asked: Vec<(usize, usize, Lent)>,
     /// Whether it is spent for good, or put back.
     is_settled: bool,
 }
@@ -143,7 +146,7 @@ impl RedisGate {
             return Ok(planned.ruling(&answers.into_iter().flatten().collect::<Vec<_>>()));
         }
         // Boxed, so that what is in hand does not carry its size.
-        Box::pin(self.ask_for_the_rest(leases, planned, &names, hand)).await
+        Box::pin(self.ask_for_the_rest(leases, planned, hand)).await
     }
 
     /// Takes from hand what it has for each rule whole.
@@ -154,12 +157,12 @@ impl RedisGate {
         names: &Names,
     ) -> Result<Hand<'g>, StoreError> {
         let rules = Vec::with_capacity(planned.rules().len());
-        let mut hand = Hand { leases, rules, is_settled: false };
+        let mut hand = Hand { leases, rules, asked: Vec::new(), is_settled: false };
         for rule in planned.rules() {
             // Whoever is blocked by hand is denied by the store.
             let paid = match self.may_be_blocked(names, rule) {
                 true => None,
-                false => self.pay(leases, names, rule)?,
+                false => self.pay(&mut hand, names, rule)?,
             };
             hand.rules.push(paid);
         }
@@ -175,22 +178,29 @@ impl RedisGate {
     /// be hot.
     fn pay(
         &self,
-        leases: &Leases,
+        hand: &mut Hand<'_>,
         names: &Names,
         rule: &PlannedRule,
     ) -> Result<Option<Vec<Paid>>, StoreError> {
+        let (leases, place) = (hand.leases, hand.rules.len());
         let (cost, nodes) = (rule.cost, self.sharing(leases));
         let mut all = Vec::with_capacity(rule.limits().len());
-        for lent in self.lent(leases, names, rule) {
+        for (position, lent) in self.lent(leases, names, rule).enumerate() {
             let Some(lent) = lent? else { continue };
             let (spent, then) = leases.spend(&lent, cost, nodes);
             self.follow_up(&lent, then);
-            all.extend(spent.map(|spent| Paid { lent, spent, cost }));
+            match spent {
+                Some(spent) => all.push(Paid { position, lent, spent, cost }),
+                None => hand.asked.push((place, position, lent)),
+            }
         }
         if all.len() == rule.limits().len() && !all.is_empty() {
             return Ok(Some(all));
         }
-        all.iter().for_each(|paid| leases.put_back(&paid.lent, &paid.spent, cost));
+        for paid in all {
+            leases.put_back(&paid.lent, &paid.spent, cost);
+            hand.asked.push((place, paid.position, paid.lent));
+        }
         Ok(None)
     }
 
@@ -225,16 +235,17 @@ impl RedisGate {
         &self,
         leases: &Leases,
         planned: &Planned,
-        names: &Arc<Names>,
         mut hand: Hand<'_>,
     ) -> Result<Ruling, StoreError> {
-        let rest = planned.only(|place| hand.rules[place].is_none());
-        let (answers, _) = self.answers(&rest, Way::Take, None).await?;
+        // All of it, where nothing is in hand, as of keys that are cold.
+        let is_some = hand.rules.iter().any(Option::is_some);
+        let rest = is_some.then(|| planned.only(|place| hand.rules[place].is_none()));
+        let rest = rest.as_ref().unwrap_or(planned);
+        let (answers, _) = self.answers(rest, Way::Take, None).await?;
         let mut rules = rest.rules().iter().zip(&answers);
-        let is_allowed = rules.clone().all(|(rule, answer)| rule.shadow || passes(answer));
+        let is_allowed = rules.all(|(rule, answer)| rule.shadow || passes(answer));
         hand.is_settled = is_allowed;
-        rules
-            .try_for_each(|(rule, answer)| self.learn_what_is_left(leases, names, rule, answer))?;
+        self.learn_what_is_left(&mut hand, &answers);
         let of_hand = if is_allowed {
             hand.answers(|paid| paid.spent.decision)
         } else {
@@ -285,20 +296,15 @@ impl RedisGate {
     }
 
     /// What the store says of a leased rule tells how much is left to borrow.
-    fn learn_what_is_left(
-        &self,
-        leases: &Leases,
-        names: &Names,
-        rule: &PlannedRule,
-        answer: &RuleAnswer,
-    ) -> Result<(), StoreError> {
-        for (lent, decision) in self.lent(leases, names, rule).zip(&answer.decisions) {
-            let Some(lent) = lent? else { continue };
-            if let Some(units) = leases.met(&lent, decision, self.sharing(leases)) {
+    fn learn_what_is_left(&self, hand: &mut Hand<'_>, answers: &[RuleAnswer]) {
+        for (place, position, lent) in hand.asked.drain(..) {
+            let before = hand.rules[..place].iter().filter(|rule| rule.is_none()).count();
+            let decision = answers.get(before).and_then(|answer| answer.decisions.get(position));
+            let Some(decision) = decision else { continue };
+            if let Some(units) = hand.leases.met(&lent, decision, self.sharing(hand.leases)) {
                 self.spawn_borrow(lent, units);
             }
         }
-        Ok(())
     }
 }
 

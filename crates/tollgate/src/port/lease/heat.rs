@@ -55,9 +55,14 @@ impl Heat {
 
     fn weigh(&self, span: Duration, now: Timestamp, of: impl Fn(&Asked) -> u64) -> u64 {
         let seen = self.at(span, now);
+        let previous = of(&seen.previous);
+        if previous == 0 {
+            // Of a key that is new, and of most that are cold: a wide division takes longer.
+            return of(&seen.current);
+        }
         let span = nanos(span);
         let into = now.as_nanos().saturating_sub(seen.began).min(span);
-        let weight = u128::from(of(&seen.previous)) * u128::from(span - into) / u128::from(span);
+        let weight = u128::from(previous) * u128::from(span - into) / u128::from(span);
         of(&seen.current).saturating_add(u64::try_from(weight).unwrap_or(u64::MAX))
     }
 
