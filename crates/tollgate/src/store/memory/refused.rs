@@ -17,10 +17,17 @@ use loom::thread_local;
 /// How many keys a thread remembers, each in the place that its fingerprint says.
 const PLACES: usize = 16;
 
+/// How often a key is refused before it is remembered, with no other of its place in between: most
+/// keys do not insist, and to meet one that did among many others takes the processor by surprise.
+const INSISTS: u32 = 8;
+
 /// A key's state, as of when its shard had been disturbed so often. Each in a cell of its own, so
 /// that mostly no more than the first is read.
 struct Refused {
     id: Cell<u64>,
+    /// Who was refused last in this place, and how often in a row.
+    last: Cell<u64>,
+    times: Cell<u32>,
     place: Cell<u64>,
     store: Cell<u64>,
     limit: Cell<u32>,
@@ -32,6 +39,8 @@ impl Refused {
     const fn nobody() -> Refused {
         Refused {
             id: Cell::new(0),
+            last: Cell::new(0),
+            times: Cell::new(0),
             place: Cell::new(0),
             store: Cell::new(0),
             limit: Cell::new(0),
@@ -76,15 +85,18 @@ pub(super) fn recall(store: u64, entry: &Entry<'_>, disturbed: u64) -> Option<Pa
 }
 
 /// Remembers the state of a key that was refused; its shard is locked, and had been disturbed so
-/// often before. At the first time only that it was: most keys do not insist.
+/// often before. At first only that it was.
 #[inline]
 pub(super) fn remember(store: u64, entry: &Entry<'_>, disturbed: u64, words: Packed) {
     REFUSED.with(|places| {
         let refused = &places[place(entry)];
-        if refused.id.replace(entry.fingerprint.id) != entry.fingerprint.id {
-            refused.store.set(0);
+        let id = entry.fingerprint.id;
+        let times = if refused.last.replace(id) == id { refused.times.get() + 1 } else { 1 };
+        if times < INSISTS {
+            refused.times.set(times);
             return;
         }
+        refused.id.set(id);
         refused.place.set(entry.fingerprint.place);
         refused.store.set(store);
         refused.limit.set(entry.named.number);
