@@ -167,7 +167,7 @@ impl Limiter {
         let now = memory.now();
         let ask = |item: &T| {
             let fingerprint = self.0.fingerprints.of(split(item).0);
-            memory.fetch_early(fingerprint);
+            memory.fetch(fingerprint);
             fingerprint
         };
         let mut asked = [Fingerprint::default(); AHEAD];

@@ -1,4 +1,4 @@
-//! Fetching memory ahead of its use: the one thing here that needs `unsafe`.
+//! Fetching memory ahead of its use, which needs `unsafe`.
 
 /// Asks the processor to bring the cache line at `address` near. A hint: it reads nothing,
 /// changes nothing and cannot fail, whatever the address.
@@ -15,3 +15,24 @@ pub(crate) fn prefetch(address: usize) {
 #[inline]
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(crate) fn prefetch(_address: usize) {}
+
+/// [`prefetch`], of a line that is to be written: it comes as this core's own, and need not be asked
+/// for a second time.
+#[inline]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[allow(unsafe_code)]
+pub(crate) fn prefetch_to_write(address: usize) {
+    // SAFETY: a prefetch of any address is harmless, and an x86-64 processor that does not know
+    // this one takes it for a `nop`.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) address,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+}
+
+#[inline]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) fn prefetch_to_write(_address: usize) {}

@@ -83,7 +83,7 @@ impl VisitedRule<'_, '_> {
     #[inline]
     pub fn bring_near(&self) {
         for position in 0..self.applied.terms.len() {
-            self.memory.fetch_early(self.applied.fingerprint(position));
+            self.memory.fetch(self.applied.fingerprint(position));
         }
     }
 }

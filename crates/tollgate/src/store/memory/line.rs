@@ -9,7 +9,7 @@ use super::registry::Registry;
 use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::slots::{MOST_PAGES, Slots};
 use super::table::{Slot, home};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait};
 
 /// All shards of a store.
@@ -97,18 +97,11 @@ impl Lines {
         self.lines.as_ptr().wrapping_add(shard).addr()
     }
 
-    /// [`fetch`](Self::fetch), and the lock too, for a batch. A single check comes to the lock so
-    /// soon that to ask for it would mostly slow down another thread that has it.
-    #[inline]
-    pub(super) fn fetch_early(&self, shard: usize, id: u64) {
-        prefetch(self.address(shard));
-        self.fetch(shard, id);
-    }
-
-    /// Brings the slot of `id` near before the shard is locked: the wait for memory then passes
-    /// beside other work.
+    /// Brings the slot of `id` and the shard's lock near before it is locked: the wait for memory,
+    /// or for the core that had the lock last, then passes beside other work.
     #[inline]
     pub(super) fn fetch(&self, shard: usize, id: u64) {
+        prefetch_to_write(self.address(shard));
         let hint = &self.hints[shard];
         let address = hint.address(home(id, hint.homes.load(Ordering::Relaxed)));
         prefetch(address);

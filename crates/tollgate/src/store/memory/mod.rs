@@ -319,13 +319,7 @@ impl Memory {
         }
     }
 
-    /// Brings the key's slot and its lock near, well ahead of a charge.
-    #[inline]
-    pub(crate) fn fetch_early(&self, fingerprint: Fingerprint) {
-        self.shards.fetch_early(self.shard_of(fingerprint), fingerprint.id);
-    }
-
-    /// Brings the key's slot near, ahead of a charge.
+    /// Brings the key's slot and its lock near, ahead of a charge.
     #[inline]
     pub(crate) fn fetch(&self, fingerprint: Fingerprint) {
         self.shards.fetch(self.shard_of(fingerprint), fingerprint.id);
