@@ -197,18 +197,13 @@ impl Memory {
             return false;
         }
         let mut shard = place.lock();
-        let Ok(index) = shard.table.find(entry.fingerprint.id) else {
-            tell(self.charge_new(shard, entry, &call, cost));
-            return false;
-        };
         if shard.waited {
-            shard.table.bring_to_front(index);
+            shard.bring_to_front(entry.fingerprint.id);
         }
-        let Some(bucket) = shard.bucket(index, entry.named) else {
-            tell(shard.charge(index, &call, cost));
+        let Some((bucket, words)) = shard.known_bucket(entry.fingerprint.id, entry.named) else {
+            tell(self.charge_any(shard, entry, &call, cost));
             return false;
         };
-        let words = shard.table.words_mut(index);
         let (met, step) = (*words, bucket.step(*words, call.now, cost));
         let was_empty = bucket.is_empty(met);
         if step.allowed {
@@ -225,6 +220,21 @@ impl Memory {
         let figures = bucket.figures(&step, met[0], call.now, cost);
         tell(Decision::new(Figures::Bucket(figures), cost));
         false
+    }
+
+    /// [`charge`](Self::charge) of any key under any limit.
+    #[inline(never)]
+    fn charge_any(
+        &self,
+        mut shard: Locked<'_>,
+        entry: &Entry<'_>,
+        call: &Call<'_>,
+        cost: u64,
+    ) -> Decision {
+        match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => shard.charge(index, call, cost),
+            Err(_) => self.charge_new(shard, entry, call, cost),
+        }
     }
 
     /// Decides for a key that is not in the table, and adds it if allowed.

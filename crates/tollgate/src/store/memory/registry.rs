@@ -2,6 +2,7 @@
 //! that it can be read, and kept in proportion, when the limiter's numbers have changed since.
 
 use std::collections::HashMap;
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::limit::{Limit, LimitError, Plan};
@@ -17,6 +18,8 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
+    /// The number again, if it fits a slot beside a state that does.
+    pub(crate) tag: Option<NonZeroU8>,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +44,8 @@ impl Registry {
             .map_err(|_| LimitError::new("the store has 2^32 limits, build a new one"))?;
         let (limiter, limit) = name.clone();
         let packs = plan.packs();
-        let named = Arc::new(Named { limiter, limit, plan, packs, number });
+        let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
+        let named = Arc::new(Named { limiter, limit, plan, packs, number, tag });
         known.by_number.push(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)

@@ -71,6 +71,28 @@ impl Shard {
         plan.decide(self.rescaled(index, call).as_ref(), call.now, cost)
     }
 
+    /// The bucket behind `named` and the words of the key `id`, if they are in a slot and under the
+    /// bucket's numbers: what most checks meet.
+    #[inline(always)]
+    pub(super) fn known_bucket<'n>(
+        &mut self,
+        id: u64,
+        named: &'n Named,
+    ) -> Option<(&'n Bucket, &mut Packed)> {
+        match (&named.plan, named.tag) {
+            (Plan::Bucket(bucket), Some(tag)) => Some((bucket, self.table.known(id, tag)?)),
+            _ => None,
+        }
+    }
+
+    /// Keeps the words of the key `id` in front: threads meet at it.
+    #[cold]
+    pub(super) fn bring_to_front(&mut self, id: u64) {
+        if let Ok(index) = self.table.find(id) {
+            self.table.bring_to_front(index);
+        }
+    }
+
     /// The bucket behind `named`, if the state at `index` is one in a slot and under its numbers.
     #[inline(always)]
     pub(super) fn bucket<'n>(&self, index: usize, named: &'n Named) -> Option<&'n Bucket> {

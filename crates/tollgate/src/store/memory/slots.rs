@@ -120,6 +120,24 @@ impl Slots {
         }
     }
 
+    /// The first slot from `index` on for which `is_it`, and where it is. Not past the end of a page:
+    /// who finds none has to look again.
+    #[inline(always)]
+    pub(super) fn seek_mut(
+        &mut self,
+        index: usize,
+        is_it: impl Fn(&Slot) -> bool,
+    ) -> Option<(usize, &mut Slot)> {
+        let rest = match self {
+            Slots::Plain(slots) => slots.get_mut(index..)?,
+            Slots::Paged(pages) => {
+                let page = pages.get_mut(index / PAGE_SLOTS)?.as_mut()?;
+                &mut page[index % PAGE_SLOTS..]
+            }
+        };
+        (index..).zip(rest).find(|(_, slot)| is_it(slot))
+    }
+
     /// Adds its slots to those in large tables, or takes them off.
     fn count(&self, change: fn(usize, usize) -> usize) {
         let slots = self.len();
