@@ -1,10 +1,10 @@
 //! The bound on memory: hard under any traffic, and what it costs whom.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Limit, Limiter, ManualClock, MemoryStore, WhenFull};
+use tollgate::{Limit, Limiter, ManualClock, MemoryStore, WhenFull, check_all};
 
 const CHOICES: [WhenFull; 3] = [WhenFull::Evict, WhenFull::DenyNew, WhenFull::AllowNew];
 const HOUR: Duration = Duration::from_secs(3600);
@@ -194,11 +194,77 @@ fn several_charges_at_once_stay_within_the_bound() {
         for round in 0..100 {
             let keys = [0, 1, 2, 3, 4, 5].map(|key| (round, key));
             let charges: Vec<_> = keys.iter().map(|key| limiter.charge(key)).collect();
-            let _ = tollgate::check_all(&charges);
+            let _ = check_all(&charges);
             assert!(limiter.store().len() <= 4, "{choice:?}");
         }
         assert_eq!(limiter.len(), limiter.store().len(), "{choice:?}: no place is lost");
     }
+}
+
+#[test]
+fn several_charges_of_which_one_is_denied_make_no_room() {
+    let (limiter, _) = full(64, WhenFull::Evict);
+    assert_eq!(limiter.take_up_to(0, 10).units, 9);
+    assert!(!check_all(&[limiter.charge(&0), limiter.charge(&"new")]).is_allowed());
+    assert_eq!((limiter.store().evictions(), limiter.status(0).remaining()), (0, 0));
+}
+
+#[test]
+fn several_charges_make_room_without_their_own_keys() {
+    for max_keys in 2..12 {
+        let (limiter, _) = full(max_keys, WhenFull::Evict);
+        for round in 0..8 {
+            let known = limiter.keys().next().map(|(key, _)| key).expect("it is full");
+            let used = limiter.status(&known).used();
+            let new = ("new", round);
+            assert!(check_all(&[limiter.charge(&known), limiter.charge(&new)]).is_allowed());
+            assert_eq!(limiter.status(&known).used(), used + 1, "of {max_keys} keys");
+        }
+    }
+}
+
+#[test]
+fn several_charges_find_their_keys_in_a_table_that_is_laid_out_anew() {
+    for round in 0..400 {
+        let (store, _) = store(127, WhenFull::Evict);
+        let limiter = store.limiter("limit", Limit::per_hour(100)).unwrap();
+        let long = |number: u32| format!("{round}-{number}-{}", "x".repeat(200));
+        (0..120).for_each(|number| assert!(limiter.check(long(number)).is_allowed()));
+        // Names that nobody needs any more are thrown out by the next new key, and the table shrinks.
+        (20..120).for_each(|number| assert!(limiter.reset(long(number))));
+        let (known, new) = (long(round % 20), long(1000));
+        assert!(check_all(&[limiter.charge(&known), limiter.charge(&new)]).is_allowed());
+        assert_eq!([limiter.status(&known).used(), limiter.status(&new).used()], [2, 1]);
+    }
+}
+
+#[test]
+fn threads_that_bring_the_same_keys_to_a_full_store_lose_no_place() {
+    let (store, _) = store(64, WhenFull::Evict);
+    let limiter = store.limiter("limit", Limit::per_hour(1_000_000)).unwrap();
+    let turn = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                (0..50_000).for_each(|_| {
+                    let key = turn.fetch_add(1, Ordering::Relaxed) / 4;
+                    assert!(check_all(&[limiter.charge(&key)]).is_allowed());
+                });
+            });
+        }
+    });
+    assert_eq!(store.len(), limiter.len());
+}
+
+#[test]
+fn twenty_thousand_charges_at_once_are_decided() {
+    let (store, _) = store(100_000, WhenFull::Evict);
+    let limiter = store.limiter("limit", Limit::per_hour(1)).unwrap();
+    let keys: Vec<u32> = (0..20_000).collect();
+    let charges: Vec<_> = keys.iter().map(|key| limiter.charge(key)).collect();
+    assert!(check_all(&charges).is_allowed());
+    assert!(!check_all(&charges).is_allowed());
+    assert_eq!(store.len(), charges.len());
 }
 
 #[test]

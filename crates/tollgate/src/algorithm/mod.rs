@@ -150,6 +150,11 @@ impl Plan {
         }
     }
 
+    /// Whether a new key could take so much: else the cost is an error.
+    pub(crate) fn can_fit(&self, cost: u64) -> bool {
+        (1..=self.capacity()).contains(&cost)
+    }
+
     /// The most that a new key admits at one instant.
     pub(crate) fn capacity(&self) -> u64 {
         match self {

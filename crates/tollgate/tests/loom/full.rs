@@ -1,7 +1,7 @@
 //! A full store: places are never lost, and never given twice.
 
 use loom::thread;
-use tollgate::WhenFull;
+use tollgate::{WhenFull, check_all};
 
 use super::*;
 
@@ -41,6 +41,23 @@ fn a_full_store_denies_one_of_two_new_keys_and_loses_no_place() {
         limiter.reset_all();
         assert_eq!((store.len(), limiter.len()), (0, 0));
         assert!(limiter.check("cem").is_allowed());
+    });
+}
+
+/// A bucket, whose known keys are charged in a shorter way than those of other algorithms.
+#[test]
+fn two_threads_that_bring_the_same_key_with_others_to_a_full_store_lose_no_place() {
+    explore(|| {
+        let store = store(1);
+        let limiter = store.limiter("limit", Limit::per_hour(2)).unwrap();
+        assert!(limiter.check("old").is_allowed());
+        let other = limiter.clone();
+        let (a, b) = both(
+            move || check_all(&[other.charge(&"ana")]).is_allowed(),
+            || check_all(&[limiter.charge(&"ana")]).is_allowed(),
+        );
+        assert!(a && b);
+        assert_eq!((store.len(), limiter.len(), limiter.status("ana").used()), (1, 1, 2));
     });
 }
 

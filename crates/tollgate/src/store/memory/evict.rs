@@ -37,7 +37,7 @@ impl Memory {
         call: &Call<'_>,
         cost: u64,
     ) -> Decision {
-        let room = self.room(entry.fingerprint, call);
+        let room = self.room(entry.fingerprint, call, &|_, id| id == entry.fingerprint.id);
         let plan = &call.named.plan;
         let mut shard = self.lock(entry.fingerprint);
         // Somebody else may have brought the same key meanwhile.
@@ -56,13 +56,18 @@ impl Memory {
         Decision::new(figures, cost)
     }
 
-    /// Finds room for a new key; no shard may be locked.
-    pub(super) fn room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Room {
+    /// Finds room for a new key; no shard may be locked. None goes that is `spared`, by shard and id.
+    pub(super) fn room(
+        &self,
+        fingerprint: Fingerprint,
+        call: &Call<'_>,
+        spared: &dyn Fn(usize, u64) -> bool,
+    ) -> Room {
         if self.claim() || self.reclaim_some(fingerprint, call) {
             return Room::Claimed;
         }
         match self.settings.when_full {
-            WhenFull::Evict if self.make_room(fingerprint, call) => return Room::Claimed,
+            WhenFull::Evict if self.evict(fingerprint, call, spared) => return Room::Claimed,
             WhenFull::AllowNew => {
                 self.turned_away.fetch_add(1, Ordering::Relaxed);
                 return Room::Uncounted;
@@ -73,8 +78,18 @@ impl Memory {
         Room::Denied { retry_after: self.until_room(fingerprint, call) }
     }
 
-    /// Evicts the state of a sample whose loss is least, and claims its place.
+    /// Makes room for a key, whatever the store does when it is full.
     pub(super) fn make_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> bool {
+        self.evict(fingerprint, call, &|_, id| id == fingerprint.id)
+    }
+
+    /// Evicts the state of a sample whose loss is least, and claims its place.
+    fn evict(
+        &self,
+        fingerprint: Fingerprint,
+        call: &Call<'_>,
+        spared: &dyn Fn(usize, u64) -> bool,
+    ) -> bool {
         // Somebody else may evict the same key first; a few tries find another.
         for _ in 0..EVICTION_SAMPLE {
             if self.claim() {
@@ -83,12 +98,13 @@ impl Memory {
             let mut least: Option<(Loss, usize, u64)> = None;
             self.sample(fingerprint, |place, shard, index, named| {
                 // Never the key itself: somebody else has brought it, and what it took counts.
-                if shard.table.is_at(index, fingerprint.id) {
+                let id = shard.table.row(index).id;
+                if spared(place, id) {
                     return;
                 }
                 let loss = loss(shard, index, named, call.now);
                 if least.as_ref().is_none_or(|(least, ..)| loss < *least) {
-                    least = Some((loss, place, shard.table.row(index).id));
+                    least = Some((loss, place, id));
                 }
             });
             let Some((loss, place, id)) = least else {

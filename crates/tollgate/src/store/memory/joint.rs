@@ -1,5 +1,5 @@
-//! Several charges at once: every shard concerned is locked, lowest first, and decided as it is
-//! locked; once the last is, all or nothing is taken on the way back.
+//! Several charges at once: every shard concerned is locked, lowest first, then every charge is
+//! decided, and then all or nothing is taken.
 //!
 //! No lock is released before all are held, so that no other request can see some of the charges
 //! taken and others not. What is kept of a charge is the state it met: its decision follows from
@@ -48,13 +48,16 @@ pub(crate) enum Charged {
     Repeated,
 }
 
-/// What came of locking and deciding some of the charges, from best to worst.
+/// What came of deciding the charges, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     AllAllowed,
-    SomeDenied,
     /// A new key found the store full: room is to be made with no lock held.
     Full,
+    /// Worse than no room: for a request that is denied nobody has to go.
+    SomeDenied,
+    /// A cost is an error, which changes nothing at all.
+    SomeWrong,
 }
 
 /// Charges and what becomes of them, by the same numbers.
@@ -123,9 +126,9 @@ fn charge_any<'a, C>(
     }
     group.read_time();
     loop {
-        match group.charge(&order, None, Verdict::AllAllowed) {
+        match group.charge(&order) {
             Verdict::AllAllowed => return Charged::All,
-            Verdict::SomeDenied => return Charged::None,
+            Verdict::SomeDenied | Verdict::SomeWrong => return Charged::None,
             Verdict::Full => group.make_room(),
         }
     }
@@ -138,17 +141,10 @@ impl<'a, C> Group<'_, 'a, C> {
     }
 
     /// Lowest lock first, so that two requests never wait for each other in a circle; of one lock,
-    /// by key, so that a key charged twice stands beside itself. By exchange: charges are few.
-    #[inline(always)]
+    /// by key, so that a key charged twice stands beside itself.
     fn lock_order(&self) -> SmallVec<[usize; INLINE]> {
         let mut order: SmallVec<[usize; INLINE]> = (0..self.charges.len()).collect();
-        for last in (1..order.len()).rev() {
-            for at in 0..last {
-                if self.joint(order[at]).rank() > self.joint(order[at + 1]).rank() {
-                    order.swap(at, at + 1);
-                }
-            }
-        }
+        order.sort_unstable_by_key(|number| self.joint(*number).rank());
         order
     }
 
@@ -166,55 +162,44 @@ impl<'a, C> Group<'_, 'a, C> {
         }
     }
 
-    /// Locks the shard of the first charge, unless it is `held` already, and decides; then goes on
-    /// with those after it, and takes the first if all allow it. `so_far` is of those before.
-    fn charge(
-        &mut self,
-        order: &[usize],
-        held: Option<&mut Locked<'a>>,
-        so_far: Verdict,
-    ) -> Verdict {
-        let Some((&number, rest)) = order.split_first() else {
-            return so_far;
-        };
-        let Joint { memory, shard, address, entry, cost, .. } = *self.joint(number);
-        let mut own;
-        let shard = match held {
-            Some(held) => held,
-            None => {
-                own = memory.shards.lock(shard);
-                &mut own
+    /// Locks every shard once, decides every charge, and does what follows from all of them.
+    fn charge(&mut self, order: &[usize]) -> Verdict {
+        let mut shards: SmallVec<[Locked<'a>; INLINE]> = SmallVec::new();
+        let mut places: SmallVec<[usize; INLINE]> = SmallVec::new();
+        let mut last = None;
+        for number in order {
+            let Joint { memory, shard, address, .. } = *self.joint(*number);
+            if last.replace(address) != Some(address) {
+                shards.push(memory.shards.lock(shard));
             }
-        };
-        let call = memory.call(entry.named, self.turns[number].now);
-        let found = shard.table.find(entry.fingerprint.id);
-        let (verdict, after) = match found {
-            Ok(index) => {
-                let (allowed, after) = shard.meet(&mut self.turns[number].met, index, &call, cost);
-                (if allowed { Verdict::AllAllowed } else { Verdict::SomeDenied }, after)
-            }
-            Err(_) => (self.decide_new(number, &call), None),
-        };
-        let held = match rest.first() {
-            Some(next) if self.joint(*next).address == address => Some(&mut *shard),
-            _ => None,
-        };
-        let verdict = self.charge(rest, held, so_far.max(verdict));
-        match (verdict, found, after) {
-            // A key added since to the same shard may have moved this one.
-            (Verdict::AllAllowed, Ok(index), Some(after))
-                if shard.table.is_at(index, entry.fingerprint.id) =>
-            {
-                shard.table.disturbed = true;
-                *shard.table.words_mut(index) = after;
-            }
-            _ => self.finish(number, shard, verdict),
+            places.push(shards.len() - 1);
+        }
+        let mut verdict = Verdict::AllAllowed;
+        for (number, place) in order.iter().zip(&places) {
+            verdict = verdict.max(self.decide(*number, &shards[*place]));
+        }
+        for (number, place) in order.iter().zip(&places) {
+            self.finish(*number, &mut shards[*place], verdict);
         }
         verdict
     }
 
-    /// What is left to do for a charge where it is not simply taken.
-    #[inline(never)]
+    /// Decides one charge, of a key that is known or new.
+    fn decide(&mut self, number: usize, shard: &Locked<'a>) -> Verdict {
+        let Joint { memory, entry, cost, .. } = *self.joint(number);
+        let call = memory.call(entry.named, self.turns[number].now);
+        let verdict = match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => match shard.meet(&mut self.turns[number].met, index, &call, cost) {
+                true => Verdict::AllAllowed,
+                false => Verdict::SomeDenied,
+            },
+            Err(_) => self.decide_new(number, &call),
+        };
+        if entry.named.plan.can_fit(cost) { verdict } else { Verdict::SomeWrong }
+    }
+
+    /// Takes one charge or leaves it. The key is looked for again: another that was added to the same
+    /// shard meanwhile may have moved it.
     fn finish(&mut self, number: usize, shard: &mut Locked<'a>, verdict: Verdict) {
         let Joint { memory, entry, cost, .. } = *self.joint(number);
         let call = memory.call(entry.named, self.turns[number].now);
@@ -233,7 +218,7 @@ impl<'a, C> Group<'_, 'a, C> {
             }
             // What its own limit allows and another kept from being taken is shown as it stands,
             // and a place that was claimed is free again.
-            (Verdict::SomeDenied, index) => {
+            (Verdict::SomeDenied | Verdict::SomeWrong, index) => {
                 let turn = &mut self.turns[number];
                 turn.met = shard.stands(index, &call, turn.met);
                 memory.release(usize::from(claimed));
@@ -270,7 +255,14 @@ impl<'a, C> Group<'_, 'a, C> {
         if let Some(number) = self.rooms.iter().position(full) {
             let Joint { memory, entry, .. } = *self.joint(number);
             let call = memory.call(entry.named, self.turns[number].now);
-            self.rooms[number] = Some(memory.room(entry.fingerprint, &call));
+            // None of the request's own keys goes: what they have taken would be forgotten.
+            let is_ours = |shard, id| {
+                (0..self.charges.len()).map(|number| self.joint(number)).any(|joint| {
+                    std::ptr::eq(joint.memory, memory)
+                        && (joint.shard, joint.entry.fingerprint.id) == (shard, id)
+                })
+            };
+            self.rooms[number] = Some(memory.room(entry.fingerprint, &call, &is_ours));
         }
     }
 }

@@ -104,30 +104,13 @@ impl Shard {
         }
     }
 
-    /// Whether `cost` is allowed to the key at `index`, and if that is simple, the words that take
-    /// it; `met` becomes what it met.
-    #[inline(always)]
-    pub(super) fn meet(
-        &self,
-        met: &mut Met,
-        index: usize,
-        call: &Call<'_>,
-        cost: u64,
-    ) -> (bool, Option<Packed>) {
-        let Call { named, now, .. } = *call;
-        match &named.plan {
-            Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
-                let words = self.table.words(index);
-                *met = Met::state([words[0], words[1], 0]);
-                let step = bucket.step(words, now, cost);
-                (cost > 0 && step.allowed, Some(step.after))
-            }
-            _ => (self.meet_any(met, index, call, cost), None),
+    /// Whether `cost` is allowed to the key at `index`; `met` becomes what it met.
+    pub(super) fn meet(&self, met: &mut Met, index: usize, call: &Call<'_>, cost: u64) -> bool {
+        if let Some(bucket) = self.bucket(index, call.named) {
+            let words = self.table.words(index);
+            *met = Met::state([words[0], words[1], 0]);
+            return cost > 0 && bucket.step(words, call.now, cost).allowed;
         }
-    }
-
-    #[inline(never)]
-    fn meet_any(&self, met: &mut Met, index: usize, call: &Call<'_>, cost: u64) -> bool {
         if self.table.limit(index) == call.named.number {
             return met.set(call, self.state(index, call.named), cost);
         }

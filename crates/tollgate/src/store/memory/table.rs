@@ -148,12 +148,6 @@ impl Table {
         Some(if is_in_front { &mut self.front } else { &mut slot.words })
     }
 
-    /// Whether the slot of `id` is at `index`.
-    #[inline]
-    pub(super) fn is_at(&self, index: usize, id: u64) -> bool {
-        self.slots[index].id() == id
-    }
-
     #[inline]
     pub(super) fn words(&self, index: usize) -> Packed {
         if index == self.front_at as usize { self.front } else { self.slots[index].words }
