@@ -20,6 +20,7 @@ use tollgate::port::State;
 use crate::bounds::{CONTENDED_PAUSE, CONTENDED_TRIES, LEAST_HOLD, MAX_RESERVATION};
 use crate::error::StoreError;
 use crate::request::{Asked, Hold, How, Met, Mode};
+use crate::rescale;
 use crate::reservation::Claim;
 use crate::routed::slot;
 use crate::store::RedisStore;
@@ -193,9 +194,24 @@ impl RedisStore {
         self.try_groups(groups, keep).await
     }
 
+    /// Reserves the groups once; what is denied goes on under the numbers that ask.
+    async fn try_groups(
+        &self,
+        groups: &[Group<'_>],
+        keep: Option<Duration>,
+    ) -> Result<(AllMet, Held), StoreError> {
+        let (met, held) = self.try_groups_once(groups, keep).await?;
+        if !met.iter().all(|met| met.fits) {
+            for (group, met) in groups.iter().zip(&met).filter(|(_, met)| met.is_scaled) {
+                Box::pin(rescale::rescale_all(self, &group.charges, met.now)).await?;
+            }
+        }
+        Ok((met, held))
+    }
+
     /// A state that is reserved under other numbers than it was made with goes on under them, at
     /// their pace, also when it is given back. So whether all have room is then looked at first.
-    async fn try_groups(
+    async fn try_groups_once(
         &self,
         groups: &[Group<'_>],
         keep: Option<Duration>,

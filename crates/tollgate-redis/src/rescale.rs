@@ -44,10 +44,7 @@ pub(crate) async fn rescale(
     }
     let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
     let records = rewritten(&found, terms, &state, now);
-    let mut fresh_at = script::moment(terms.ported.fresh_at(&state));
-    if let Some(last) = records.last_chunk::<RECORD>() {
-        fresh_at = fresh_at.max(Unpacked(last).moment().unwrap_or(fresh_at));
-    }
+    let fresh_at = fresh_at(terms, &state, &records);
     let new =
         if fresh_at > script::moment(now) { written(terms, &state, &records) } else { Vec::new() };
     let told = store.told_time();
@@ -64,8 +61,19 @@ pub(crate) async fn rescale(
     Reply::read(store.connection().run(&[&charge.key], &args).await?).map(drop)
 }
 
-/// What the script takes a key's state for, once it is scaled: written only with what is taken, so
-/// that a denial changes nothing. `None` if it has gone meanwhile; only for states that are a string.
+/// [`rescale`] of each.
+pub(crate) async fn rescale_all(
+    store: &RedisStore,
+    charges: &[Asked<'_>],
+    now: u64,
+) -> Result<(), StoreError> {
+    for charge in charges {
+        rescale(store, charge, now).await?;
+    }
+    Ok(())
+}
+
+/// What the script takes a key's state for, once it is scaled, and writes with what is taken. `None` if it has gone meanwhile; only for states that are a string.
 pub(crate) async fn replacement(
     store: &RedisStore,
     charge: &Asked<'_>,
@@ -83,7 +91,15 @@ pub(crate) async fn replacement(
     let records = rewritten(&found, terms, &state, now);
     let new = written(terms, &state, &records).concat();
     let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(0).to_be_bytes();
-    Ok(Some([&length(&old)[..], &old, &length(&new), &new].concat()))
+    let fresh_at = Packed::default().signed(fresh_at(terms, &state, &records)).0;
+    Ok(Some([&length(&old)[..], &old, &length(&new), &new, &fresh_at].concat()))
+}
+
+/// From when on a state is worthless, with what is reserved of it.
+fn fresh_at(terms: &Terms, state: &State, records: &[u8]) -> i64 {
+    let fresh_at = script::moment(terms.ported.fresh_at(state));
+    let last = records.last_chunk::<RECORD>().and_then(|last| Unpacked(last).moment());
+    last.map_or(fresh_at, |last| fresh_at.max(last))
 }
 
 /// A key's state as it would be under the charge's limit; `None` if it has gone meanwhile.

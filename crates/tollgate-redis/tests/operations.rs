@@ -187,6 +187,25 @@ fn changed_numbers_keep_the_proportion_as_in_memory() {
 }
 
 #[test]
+fn after_a_denial_the_new_numbers_set_the_pace() {
+    for [from, to] in [
+        ["1/h", "1/s"],
+        ["10/h fixed_window", "10/s fixed_window"],
+        ["10/h sliding_log", "10/s sliding_log"],
+        ["10/h sliding_counter", "10/s"],
+    ] {
+        let two = Two::new();
+        let (_, before) = two.limiters(&from.parse().unwrap());
+        let (_, after) = two.limiters(&to.parse().unwrap());
+        assert!(wait(before.check_n("ana", before.limit().capacity())).unwrap().is_allowed());
+        assert!(!wait(after.check("ana")).unwrap().is_allowed(), "{from} to {to}");
+        let retry = wait(after.peek("ana")).unwrap().retry_after().unwrap();
+        two.clock.advance(retry);
+        assert!(wait(after.check("ana")).unwrap().is_allowed(), "{from} to {to}");
+    }
+}
+
+#[test]
 fn an_open_reservation_lives_through_changed_numbers() {
     for to in one_limit_of_each() {
         let two = Two::new();

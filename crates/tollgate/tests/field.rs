@@ -51,6 +51,42 @@ fn governor_a_larger_limit_locks_no_known_key_out() {
 }
 
 #[test]
+fn governor_after_a_denial_the_new_numbers_set_the_pace() {
+    for [old, new] in [
+        ["1/h", "1/s"],
+        ["1000/month calendar", "10/s"],
+        ["10/h fixed_window", "10/s fixed_window"],
+        ["10/h sliding_log", "10/s sliding_log"],
+        ["10/h sliding_counter", "10/s sliding_counter"],
+    ] {
+        let (store, clock) = store();
+        let limiter = |limit: &str| store.limiter("api", limit.parse().unwrap()).unwrap();
+        let (old, new) = (limiter(old), limiter(new));
+        // Alone, and as one of several.
+        let asks: [&dyn Fn(&str) -> bool; 2] = [&|key| new.check(key).is_allowed(), &|key| {
+            check_all(&[new.charge(&key), new.charge(&"somebody else")]).is_allowed()
+        }];
+        for (ask, key) in asks.into_iter().zip(["ana", "ben"]) {
+            let _ = old.take_up_to(key, u64::MAX);
+            assert!(!ask(key), "{old:?} to {new:?}");
+            clock.advance(new.peek(key).retry_after().unwrap());
+            assert!(ask(key), "{old:?} to {new:?}");
+        }
+    }
+}
+
+#[test]
+fn governor_smaller_numbers_are_no_new_start() {
+    let (store, clock) = store();
+    let fast = store.limiter("api", Limit::per_second(10)).unwrap();
+    let slow = store.limiter("api", Limit::per_hour(10)).unwrap();
+    assert_eq!(fast.take_up_to("ana", 10).units, 10);
+    assert!(!slow.check("ana").is_allowed());
+    clock.advance(Duration::from_secs(60));
+    assert!(!slow.check("ana").is_allowed(), "a unit comes back every six minutes");
+}
+
+#[test]
 fn governor_other_numbers_keep_what_was_consumed_in_proportion() {
     let (store, _) = store();
     let small = store.limiter("api", Limit::per_hour(10)).unwrap();

@@ -26,6 +26,9 @@ local reply, left, fresh = { now, 1, nil, nil, nil }, { nil, nil, nil, nil, nil,
 local specs, place, held = forced_specs or ARGV[4], 1, false
 -- Whether all of it is strings.
 local plain = true
+-- States as they are under the charge's numbers, by charge, and from when on they are worthless: a
+-- denial leaves them behind, so that what is owed comes back at these numbers' pace from now on.
+local adopted
 for i = 1, count do
     local key, tag, kind, a, b, c, cost, cost_part = KEYS[i]
     tag, kind, a, b, c, cost, cost_part, place = unpack('>Hc0c1i7i7i7i7i7', specs, place)
@@ -64,9 +67,9 @@ for i = 1, count do
                     else
                         -- Made under other numbers. The client scales it, and asks again with what it
                         -- found and what that comes to.
-                        local from, number, found, scaled = 1, nil, nil, nil
+                        local from, number, found, scaled, ends = 1, nil, nil, nil, nil
                         while ARGV[6] and number ~= i and from <= #ARGV[6] do
-                            number, found, scaled, from = unpack('>BI4c0I4c0', ARGV[6], from)
+                            number, found, scaled, ends, from = unpack('>BI4c0I4c0i7', ARGV[6], from)
                         end
                         if number ~= i then
                             return { now, OTHER, i }
@@ -79,6 +82,8 @@ for i = 1, count do
                             return { now, OTHER, i }
                         end
                         raw = scaled
+                        adopted = adopted or {}
+                        adopted[i] = { scaled, ends }
                     end
                 end
                 if raw and #raw > last then

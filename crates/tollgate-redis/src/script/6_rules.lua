@@ -15,20 +15,20 @@
 -- how long it is blocked now.
 if rules then
     local way, groups = sub(rules, 1, 1), {}
-    local from, charge, barred, fits = 5, 0, false, true
+    local from, charge, barred, fits, wrong = 5, 0, false, true, false
     for number = 1, unpack('>B', rules, 4) do
         local charges, shadow, key, punishes, first, factor, most = unpack('>BBBBI7I4I7', rules, from)
         from = from + 22
         local group = {
             from = charge + 1, to = charge + charges, shadow = shadow == 1, punishes = punishes == 1,
             first = first, factor = factor, most = most,
-            fits = true, denied = false, blocked = 0, times = 0, key = key > 0 and KEYS[count + key],
+            fits = true, denied = false, wrong = false, blocked = 0, times = 0, key = key > 0 and KEYS[count + key],
         }
         for i = group.from, group.to do
             local never = unpack('>B', rules, from) == 1
             from = from + 1
             if never then
-                left[2 * i], group.fits = false, false
+                left[2 * i], group.fits, group.wrong = false, false, true
             elseif not left[2 * i] then
                 group.fits, group.denied = false, true
             end
@@ -50,6 +50,7 @@ if rules then
         group.was_blocked = group.blocked > 0
         if not group.shadow then
             barred, fits = barred or group.was_blocked, fits and group.fits
+            wrong = wrong or group.wrong
         end
         groups[number] = group
     end
@@ -59,9 +60,16 @@ if rules then
     reply[2] = allowed and 1 or held and HELD or 0
     for number, group in ipairs(groups) do
         local takes = allowed and (not group.shadow or (group.fits and not group.was_blocked))
+        local denies = take and not allowed and not wrong
+        if group.shadow then
+            denies = allowed and not takes and not group.was_blocked and not group.wrong
+        end
         for i = group.from, group.to do
             left[2 * i] = takes and left[2 * i]
             plain = plain and left[2 * i]
+            if denies and adopted and adopted[i] then
+                left[2 * i], fresh[i] = adopted[i][1], adopted[i][2]
+            end
         end
         if way ~= 'r' and take and group.punishes and group.denied and not group.was_blocked then
             -- Longer than the longest it does not get, which bounds the loop as well. A product

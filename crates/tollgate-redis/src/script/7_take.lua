@@ -1,5 +1,8 @@
 -- Takes what was found to fit; of rules, what they let pass.
 if not rules and (look or reply[2] ~= 1) then
+    for i, state in pairs(adopted or {}) do
+        call('SET', KEYS[i], state[1], 'PXAT', format('%d', (state[2] + late) / 1000 + 4000000000001))
+    end
     return reply
 end
 

@@ -219,6 +219,9 @@ impl<'a, C> Group<'_, 'a, C> {
             // What its own limit allows and another kept from being taken is shown as it stands,
             // and a place that was claimed is free again.
             (Verdict::SomeDenied | Verdict::SomeWrong, index) => {
+                if let Some(index) = index.filter(|_| verdict == Verdict::SomeDenied) {
+                    shard.adopt(index, &call);
+                }
                 let turn = &mut self.turns[number];
                 turn.met = shard.stands(index, &call, turn.met);
                 memory.release(usize::from(claimed));

@@ -283,6 +283,7 @@ impl Memory {
         let mut shard = self.lock(entry.fingerprint);
         let (units, decision) = match shard.table.find(entry.fingerprint.id) {
             Ok(index) => {
+                shard.adopt(index, &call);
                 let units = shard.decide(index, &call, 0).remaining().min(most);
                 if units == 0 {
                     let asked = most.min(1);

@@ -55,11 +55,23 @@ impl Shard {
     /// Decides for the key at `index` and takes if it is allowed.
     #[inline(never)]
     pub(super) fn charge(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
+        // A cost that can never fit is an error, and changes nothing.
+        if call.named.plan.can_fit(cost) {
+            self.adopt(index, call);
+        }
         let figures = self.decide(index, call, cost);
         if figures.allowed() {
             self.take(index, call, cost);
         }
         Decision::new(figures, cost)
+    }
+
+    /// Brings the state at `index` under the numbers of the limit that asks, whether it allows or
+    /// denies: what is owed comes back at their pace from now on, not at that of the old ones.
+    pub(super) fn adopt(&mut self, index: usize, call: &Call<'_>) {
+        if self.table.limit(index) != call.named.number {
+            self.change(index, call, |_, _| {});
+        }
     }
 
     /// Decides for the key at `index`.
