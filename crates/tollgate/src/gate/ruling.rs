@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 use super::InForce;
 use super::compiled::Listed;
 use super::decide::{Answer, Deciding, Mode};
+use super::figures::RuleFigures;
 use super::hold::Scaled;
 use super::resolve::INLINE;
 use super::told::{Charges, Ruled, Told, deciding};
 use crate::decision::{CostError, Outcome};
-use crate::limit::Limit;
+use crate::limit::Algorithm;
 use crate::policy::Request;
-use crate::store::memory::Named;
 use crate::time::Timestamp;
 
 /// The decision of a gate: one for the request, and each rule's own figures.
@@ -117,12 +117,15 @@ impl Ruling {
     }
 
     fn deciding(&self) -> Option<Told> {
-        // Each is worked out once; nearly always there is one, which decides.
-        let enforced = self.told().filter(|charge| !charge.ruled.shadow);
-        let enforced: SmallVec<[Told; INLINE]> = enforced.collect();
-        match enforced.as_slice() {
-            [only] => Some(*only),
-            several => deciding(several.iter().copied()),
+        match self.charges.enforced() {
+            [] => None,
+            // Nearly always.
+            [_] => self.told().next(),
+            enforced => {
+                // Each is worked out once.
+                let enforced: SmallVec<[Told; INLINE]> = self.told().take(enforced.len()).collect();
+                deciding(enforced.iter().copied())
+            }
         }
     }
 
@@ -140,9 +143,13 @@ impl Ruling {
         self.list
     }
 
-    /// The number of the rule that decided.
+    /// The number of the rule that decided; of one alone nothing is worked out.
     pub(super) fn deciding_rule(&self) -> Option<usize> {
-        self.deciding().map(|charge| charge.ruled.rule as usize)
+        let rule = match self.charges.enforced() {
+            [only] => Some(only.rule),
+            _ => self.deciding().map(|charge| charge.ruled.rule),
+        };
+        rule.map(|rule| rule as usize)
     }
 
     /// Whether to go ahead.
@@ -185,12 +192,12 @@ impl Ruling {
         match self.list {
             Some(Listed::Allow(number)) => Some(&policy.allow[number].name),
             Some(Listed::Deny(number)) => Some(&policy.deny[number].name),
-            _ => self.deciding().map(|charge| self.name(&charge.ruled)),
+            _ => self.deciding_rule().map(|number| self.name(number)),
         }
     }
 
-    fn name(&self, charge: &Ruled) -> &str {
-        &self.in_force.compiled.rules[charge.rule as usize].name
+    fn name(&self, rule: usize) -> &str {
+        &self.in_force.compiled.rules[rule].name
     }
 
     /// The most that a new key admits at one instant; `u64::MAX` where nothing limits.
@@ -225,24 +232,80 @@ impl Ruling {
 
     /// How long to wait before going ahead: the longest of the rules that shape.
     pub fn delay(&self) -> Duration {
-        let enforced = self.told().filter(|charge| !charge.ruled.shadow && self.allowed);
-        enforced.map(|charge| charge.decision.delay()).max().unwrap_or_default()
+        if !self.allowed {
+            return Duration::ZERO;
+        }
+        let memory = &self.in_force.store.0;
+        // Nearly never any, and then nothing is worked out.
+        let shapes = |ruled: &Ruled| {
+            let named = memory.limit(ruled.limit);
+            named.is_some_and(|named| named.limit.algorithm() == Algorithm::LeakyQueue)
+        };
+        let enforced = self.charges.enforced().iter().enumerate();
+        let shaping = enforced.filter(|(_, ruled)| shapes(ruled));
+        let delays = shaping.map(|(at, _)| self.charges.told_of(at, memory).0.decision.delay());
+        delays.max().unwrap_or_default()
+    }
+
+    /// The figures of the rule that decided, for those who tell several of them: each of the
+    /// questions above works them out anew. `None` where no rule did.
+    ///
+    /// ```
+    /// use tollgate::{Gate, Limit, Policy, Request, Rule};
+    ///
+    /// let policy = Policy::new()
+    ///     .rule(Rule::new("per-minute").limit(Limit::per_minute(60)))
+    ///     .rule(Rule::new("per-hour").limit(Limit::per_hour(10)));
+    /// let gate = Gate::new(policy)?;
+    /// let ruling = gate.check(&Request::new());
+    /// let decided = ruling.decided_by().expect("two rules apply");
+    /// assert_eq!((decided.rule(), decided.limit(), decided.remaining()), ("per-hour", 10, 9));
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn decided_by(&self) -> Option<RuleFigures<'_>> {
+        if self.list.is_some() {
+            return None;
+        }
+        let rule = self.deciding_rule()?;
+        let first = self.charges.ruled.iter().position(|charge| charge.rule as usize == rule)?;
+        self.figures_from(first).map(|(figures, _)| figures)
     }
 
     /// Each rule's own figures, in the order of the policy, those that only report last. A rule
     /// with several limits appears once, with the figures of the one that decides it.
     pub fn rules(&self) -> impl Iterator<Item = RuleFigures<'_>> {
-        let told: SmallVec<[Told; INLINE]> = self.told().collect();
-        let mut at = 0;
+        self.rules_from(0)
+    }
+
+    /// Those of [`rules`](Self::rules) that only report.
+    pub fn shadow_rules(&self) -> impl Iterator<Item = RuleFigures<'_>> {
+        self.rules_from(self.charges.enforced().len())
+    }
+
+    fn rules_from(&self, mut at: usize) -> impl Iterator<Item = RuleFigures<'_>> {
         std::iter::from_fn(move || {
-            let rest = told.get(at..)?;
-            let of_rule = rest.chunk_by(|a, b| a.ruled.rule == b.ruled.rule).next()?;
-            at += of_rule.len();
-            let charge = deciding(of_rule.iter().copied())?;
-            let named = self.in_force.store.0.limit(charge.ruled.limit);
-            let (name, degraded) = (self.name(&charge.ruled), self.degraded);
-            Some(RuleFigures { name, named, charge, degraded })
+            let (figures, charges) = self.figures_from(at)?;
+            at += charges;
+            Some(figures)
         })
+    }
+
+    /// The figures of the rule whose first charge is there, and how many charges it has.
+    fn figures_from(&self, at: usize) -> Option<(RuleFigures<'_>, usize)> {
+        let memory = &self.in_force.store.0;
+        let of_rule = self.charges.ruled.get(at..)?.chunk_by(|a, b| a.rule == b.rule).next()?;
+        let (charge, named) = match of_rule {
+            [_] => self.charges.told_of(at, memory),
+            several => {
+                let places = at..at + several.len();
+                let told: SmallVec<[Told; INLINE]> =
+                    places.map(|at| self.charges.told_of(at, memory).0).collect();
+                let charge = deciding(told.iter().copied())?;
+                (charge, memory.limit(charge.ruled.limit))
+            }
+        };
+        let (name, degraded) = (self.name(charge.ruled.rule as usize), self.degraded);
+        Some((RuleFigures { name, named, charge, degraded }, of_rule.len()))
     }
 }
 
@@ -265,82 +328,6 @@ impl fmt::Debug for Ruling {
             .field("rule", &self.rule())
             .field("charges", &self.told().collect::<Vec<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-/// What one rule says by itself.
-#[derive(Clone, Debug)]
-pub struct RuleFigures<'a> {
-    name: &'a str,
-    named: Option<Arc<Named>>,
-    charge: Told,
-    degraded: bool,
-}
-
-impl<'a> RuleFigures<'a> {
-    /// The rule's name.
-    pub fn rule(&self) -> &'a str {
-        self.name
-    }
-
-    /// The limit in force for this request; `None` where there is none and the key is blocked.
-    pub fn numbers(&self) -> Option<&Limit> {
-        self.named.as_ref().map(|named| &named.limit)
-    }
-
-    /// Whether the rule only reports.
-    pub fn is_shadow(&self) -> bool {
-        self.charge.ruled.shadow
-    }
-
-    /// Whether these are figures of this node alone, or of none: the store was away.
-    pub fn is_degraded(&self) -> bool {
-        self.degraded
-    }
-
-    /// Whether this node had borrowed the units: the figures are then its own view of the key.
-    pub fn is_leased(&self) -> bool {
-        self.charge.ruled.leased
-    }
-
-    /// For how long the key is blocked, if it is.
-    pub fn blocked(&self) -> Option<Duration> {
-        (!self.charge.ruled.blocked.is_zero()).then_some(self.charge.ruled.blocked)
-    }
-
-    /// Whether the rule by itself allows the request.
-    pub fn is_allowed(&self) -> bool {
-        self.charge.is_allowed()
-    }
-
-    /// The most that a new key admits at one instant.
-    pub fn limit(&self) -> u64 {
-        self.charge.decision.limit()
-    }
-
-    /// How many units could be taken at this very instant.
-    pub fn remaining(&self) -> u64 {
-        self.charge.remaining()
-    }
-
-    /// After how long the rule allows the same request; `None` where it never will.
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.charge.retry_after()
-    }
-
-    /// After how long the key is as good as new.
-    pub fn reset_after(&self) -> Duration {
-        self.charge.reset_after()
-    }
-
-    /// After how long more units can be taken than now.
-    pub fn next_after(&self) -> Duration {
-        self.charge.next_after()
-    }
-
-    /// How long to wait before going ahead.
-    pub fn delay(&self) -> Duration {
-        if self.is_allowed() { self.charge.decision.delay() } else { Duration::ZERO }
     }
 }
 

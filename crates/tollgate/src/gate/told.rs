@@ -1,5 +1,6 @@
 //! What became of the charges of a request, and what each of them says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -65,13 +66,24 @@ impl Charges {
 
     /// Each charge and its decision.
     pub(super) fn told<'c>(&'c self, memory: &'c Memory) -> impl Iterator<Item = Told> + Clone {
-        self.ruled.iter().enumerate().map(|(at, ruled)| Told {
-            ruled: *ruled,
-            decision: match &self.decided {
-                Some(decided) => decided[at],
-                None => ruled.decision(memory),
-            },
-        })
+        (0..self.ruled.len()).map(|at| self.told_of(at, memory).0)
+    }
+
+    /// A charge and its decision, and the limit that decided it.
+    pub(super) fn told_of(&self, at: usize, memory: &Memory) -> (Told, Option<Arc<Named>>) {
+        let (ruled, named) = (self.ruled[at], memory.limit(self.ruled[at].limit));
+        let decision = match (&self.decided, &named) {
+            (Some(decided), _) => decided[at],
+            (None, Some(named)) => ruled.decision_of(named),
+            (None, None) => Decision::UNLIMITED,
+        };
+        (Told { ruled, decision }, named)
+    }
+
+    /// Those of rules that deny.
+    pub(super) fn enforced(&self) -> &[Ruled] {
+        let shadows = self.ruled.iter().position(|ruled| ruled.shadow);
+        &self.ruled[..shadows.unwrap_or(self.ruled.len())]
     }
 }
 
@@ -99,11 +111,6 @@ impl Ruled {
     #[inline(always)]
     pub(super) fn charged(&mut self, charged: Charged) {
         self.taken = charged == Charged::All;
-    }
-
-    /// What its limit says of it.
-    fn decision(&self, memory: &Memory) -> Decision {
-        memory.limit(self.limit).map_or(Decision::UNLIMITED, |named| self.decision_of(&named))
     }
 
     /// What its limit says of it, which is `named`.

@@ -140,19 +140,28 @@ impl HeaderFields {
 
     /// `name` and a number, cut to the largest that a structured field can carry.
     pub(super) fn parameter(&mut self, name: &str, value: u64) {
-        self.text(name);
-        let mut digits = [b'0'; 16];
-        let (mut left, mut begin) = (value.min(MOST), digits.len());
+        // Put together first: each time something is added there is room to be looked for.
+        let mut text = [b'0'; 32];
+        let (mut left, mut begin) = (value.min(MOST), text.len());
         while left > 0 {
             begin -= 2;
             let pair = usize::try_from(left % 100).unwrap_or(0);
-            digits[begin..begin + 2].copy_from_slice(&PAIRS[pair]);
+            text[begin..begin + 2].copy_from_slice(&PAIRS[pair]);
             left /= 100;
         }
         // Without the zero in front that an odd number of digits has; zero itself is one digit.
-        let odd = digits.get(begin).is_none_or(|first| *first == b'0');
-        let begin = if begin == digits.len() { begin - 1 } else { begin + usize::from(odd) };
-        self.text.extend_from_slice(&digits[begin..]);
+        let odd = text.get(begin).is_none_or(|first| *first == b'0');
+        let begin = if begin == text.len() { begin - 1 } else { begin + usize::from(odd) };
+        match begin.checked_sub(name.len()) {
+            Some(start) => {
+                text[start..begin].copy_from_slice(name.as_bytes());
+                self.text.extend_from_slice(&text[start..]);
+            }
+            None => {
+                self.text(name);
+                self.text.extend_from_slice(&text[begin..]);
+            }
+        }
     }
 
     /// A field that is a number.

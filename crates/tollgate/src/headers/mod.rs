@@ -17,7 +17,7 @@ use fields::{Field, MOST, NANOS_PER_SEC, seconds};
 use line::Line;
 
 use crate::decision::Decision;
-use crate::gate::{Reason, Ruling};
+use crate::gate::{Reason, RuleFigures, Ruling};
 use crate::limit::Limit;
 use crate::time::{Clock, Timestamp};
 
@@ -116,12 +116,35 @@ impl HeaderStyle {
     /// The fields for a ruling: every rule that applied in draft 11, the one that decided in all
     /// others. Rules that only report are not told of.
     pub fn of_ruling(&self, ruling: &Ruling, clock: &Clock) -> HeaderFields {
+        let enforced = || ruling.rules().filter(|of| !of.is_shadow());
+        self.of_lines(ruling, clock, || {
+            enforced().map(|of| Line::of_rule(&of, self.dialect)).collect()
+        })
+    }
+
+    /// As [`of_ruling`](Self::of_ruling), for those who have the figures of its rules already.
+    pub fn of_rules(
+        &self,
+        ruling: &Ruling,
+        rules: &[RuleFigures<'_>],
+        clock: &Clock,
+    ) -> HeaderFields {
+        let enforced = || rules.iter().filter(|of| !of.is_shadow());
+        let line = |of| Line::of_rule(of, self.dialect);
+        self.of_lines(ruling, clock, || enforced().map(line).collect())
+    }
+
+    #[inline]
+    fn of_lines<'r>(
+        &self,
+        ruling: &Ruling,
+        clock: &Clock,
+        lines: impl FnOnce() -> SmallVec<[Line<'r>; 4]>,
+    ) -> HeaderFields {
         let mut fields = HeaderFields::new();
         let mut told = Duration::ZERO;
         if self.tells_allowed() && ruling.reason() != Reason::NoRule {
-            let enforced = ruling.rules().filter(|of| !of.is_shadow());
-            let mut lines: SmallVec<[Line<'_>; 4]> =
-                enforced.map(|of| Line::of_rule(&of, self.dialect)).collect();
+            let mut lines = lines();
             // In front, where every dialect looks for it.
             if lines.len() > 1 {
                 let deciding = ruling.rule();
@@ -131,7 +154,9 @@ impl HeaderStyle {
             told = lines.first().map_or(Duration::ZERO, |line| line.next_after);
             self.write(&mut fields, &lines, clock);
         }
-        self.retry(&mut fields, ruling.is_allowed(), ruling.retry_after(), told);
+        let allowed = ruling.is_allowed();
+        let wait = if allowed { None } else { ruling.retry_after() };
+        self.retry(&mut fields, allowed, wait, told);
         fields
     }
 
