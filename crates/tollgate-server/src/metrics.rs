@@ -190,7 +190,7 @@ impl Metrics {
         if ruling.is_degraded() {
             self.count(transport, of, DEGRADED);
         }
-        for rule in ruling.rules().filter(|rule| rule.is_shadow() && !rule.is_allowed()) {
+        for rule in ruling.shadow_rules().filter(|rule| !rule.is_allowed()) {
             self.count(transport, (rule.rule(), of.1), SHADOW_DENIED);
         }
     }

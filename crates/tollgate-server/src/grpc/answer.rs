@@ -112,8 +112,7 @@ fn of_ruling(ruling: &Ruling) -> Told<'_> {
     if ruling.reason() == Reason::DenyList {
         return nothing(rule, reason);
     }
-    let decided = ruling.rules().find(|of| !of.is_shadow() && Some(of.rule()) == rule);
-    let Some(figures) = decided else {
+    let Some(figures) = ruling.decided_by() else {
         // Nothing limits it.
         let status = DescriptorStatus {
             code: code(ruling.is_allowed()).into(),

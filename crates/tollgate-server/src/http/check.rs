@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use tollgate::Ruling;
 
 use super::body::{Asked, AskedMany, parse};
-use super::decision::{Decision, json, tell, written_json};
+use super::decision::{Decision, Rules, json, tell, written_json};
 use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use crate::app::App;
@@ -57,10 +57,11 @@ struct Refunded {
 impl App {
     /// The answer to who has asked about a request.
     pub(super) fn answer(&self, ruling: &Ruling, denied: Denied) -> Response {
-        let fields = self.fields(ruling);
+        let rules: Rules<'_> = ruling.rules().collect();
+        let fields = self.settings.style.of_rules(ruling, &rules, self.backend.clock());
         let mut response = match denied {
             Denied::Enforced if !ruling.is_allowed() => self.refusal(ruling, &fields).response(),
-            _ => json(&Decision::new(ruling)),
+            _ => Decision::new(ruling, &rules).response(),
         };
         tell(response.headers_mut(), &fields);
         response
@@ -134,13 +135,14 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
                 written.push(b',');
             }
             if let Some(own) = own {
-                write(&Decision::of_own(&app.check_own(own).await), &mut written);
+                Decision::of_own(&app.check_own(own).await).write(&mut written);
                 continue;
             }
             let request = asked.request();
             let ruling = app.backend.check(&request).await;
             app.decided(Transport::Http, &request, &ruling);
-            write(&Decision::new(&ruling), &mut written);
+            let rules: Rules<'_> = ruling.rules().collect();
+            Decision::new(&ruling, &rules).write(&mut written);
         }
         written.extend_from_slice(b"]}");
         Ok(written_json(written))
@@ -158,11 +160,6 @@ pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response 
         Ok(json(&Refunded { refunded: request.units() }))
     };
     refunded.await.unwrap_or_else(|problem| app.bad(&problem))
-}
-
-fn write(decision: &Decision<'_>, written: &mut Vec<u8>) {
-    // Names, numbers and text always become JSON.
-    let _ = serde_json::to_writer(written, decision);
 }
 
 fn one<'b>(body: &'b [u8], bounds: &Bounds) -> Result<Asked<'b>, Problem> {

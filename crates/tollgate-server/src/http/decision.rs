@@ -7,15 +7,17 @@ use axum::body::Body;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
+use smallvec::SmallVec;
 use tollgate::{HeaderFields, Limit, Outcome, Reason, RuleFigures, Ruling};
 
 use super::browser::keep_to_us;
 use super::problem::Problem;
+use super::written::Object;
 use crate::app::App;
 use crate::client_limits::Listed;
 
 /// A ruling for programs. Times are in milliseconds, rounded up.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct Decision<'r> {
     allowed: bool,
     reason: &'static str,
@@ -28,20 +30,16 @@ pub(super) struct Decision<'r> {
     retry_after_ms: Option<u64>,
     reset_after_ms: u64,
     /// How long to wait before going ahead.
-    #[serde(skip_serializing_if = "is_zero")]
     delay_ms: u64,
     /// Whether it was decided without the store, which is away.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     degraded: bool,
     /// Whether some of it was paid from what this server has borrowed from the store.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     leased: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    rules: Vec<RuleDecision<'r>>,
+    rules: SmallVec<[RuleDecision<'r>; 2]>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct RuleDecision<'r> {
     rule: Cow<'r, str>,
     allowed: bool,
@@ -51,29 +49,34 @@ struct RuleDecision<'r> {
     retry_after_ms: Option<u64>,
     reset_after_ms: u64,
     /// Whether it was paid from what this server has borrowed: the figures are its own view.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     leased: bool,
 }
 
+/// The figures of a ruling's rules, worked out once for all that tell them.
+pub(super) type Rules<'r> = SmallVec<[RuleFigures<'r>; 2]>;
+
 impl<'r> Decision<'r> {
-    pub(super) fn new(ruling: &'r Ruling) -> Decision<'r> {
+    /// Of a ruling whose rules are these.
+    pub(super) fn new(ruling: &'r Ruling, rules: &[RuleFigures<'r>]) -> Decision<'r> {
+        let (allowed, rule) = (ruling.is_allowed(), ruling.rule());
+        let decided = rules.iter().find(|of| !of.is_shadow() && Some(of.rule()) == rule);
+        // Those on a list for who never passes have nothing left.
+        let unlimited = || (ruling.reason() == Reason::DenyList).then_some(0);
+        let wait = || decided.and_then(|of| of.retry_after());
         Decision {
-            allowed: ruling.is_allowed(),
+            allowed,
             reason: reason(ruling.reason()),
-            rule: ruling.rule().map(Cow::Borrowed),
-            limit: limited(ruling.limit()),
-            remaining: limited(ruling.remaining()),
-            retry_after_ms: ruling.retry_after().map(millis),
-            reset_after_ms: millis(ruling.reset_after()),
+            rule: rule.map(Cow::Borrowed),
+            limit: decided.map_or_else(unlimited, |of| limited(of.limit())),
+            remaining: decided.map_or_else(unlimited, |of| limited(of.remaining())),
+            retry_after_ms: if allowed { Some(0) } else { wait().map(millis) },
+            reset_after_ms: decided.map_or(0, |of| millis(of.reset_after())),
             delay_ms: millis(ruling.delay()),
             degraded: ruling.is_degraded(),
             leased: ruling.is_leased(),
             // Nothing is wrong with what is allowed.
-            error: (!ruling.is_allowed())
-                .then(|| ruling.error())
-                .flatten()
-                .map(|of| of.to_string()),
-            rules: ruling.rules().map(|rule| RuleDecision::new(&rule)).collect(),
+            error: (!allowed).then(|| ruling.error()).flatten().map(|of| of.to_string()),
+            rules: rules.iter().map(RuleDecision::new).collect(),
         }
     }
 }
@@ -148,6 +151,63 @@ pub(crate) fn reason(reason: Reason) -> &'static str {
     }
 }
 
+impl Decision<'_> {
+    /// Writes the fields of an answer about a request. What is seldom so is told only where it is.
+    pub(super) fn write_to(&self, object: &mut Object<'_>) {
+        object.truth("allowed", self.allowed);
+        object.text("reason", self.reason);
+        object.text("rule", self.rule.as_deref());
+        object.number("limit", self.limit);
+        object.number("remaining", self.remaining);
+        object.number("retry_after_ms", self.retry_after_ms);
+        object.number("reset_after_ms", self.reset_after_ms);
+        if self.delay_ms > 0 {
+            object.number("delay_ms", self.delay_ms);
+        }
+        if self.degraded {
+            object.truth("degraded", true);
+        }
+        if self.leased {
+            object.truth("leased", true);
+        }
+        if let Some(error) = &self.error {
+            object.text("error", error.as_str());
+        }
+        object.array("rules", self.rules.iter(), RuleDecision::write);
+    }
+
+    /// Writes it as an object.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        self.write_to(&mut object);
+        object.end();
+    }
+
+    /// An answer of 200 that says it.
+    pub(super) fn response(&self) -> Response {
+        let mut written = Vec::with_capacity(USUAL);
+        self.write(&mut written);
+        written_json(written)
+    }
+}
+
+impl RuleDecision<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        object.text("rule", &*self.rule);
+        object.truth("allowed", self.allowed);
+        object.truth("shadow", self.shadow);
+        object.number("limit", self.limit);
+        object.number("remaining", self.remaining);
+        object.number("retry_after_ms", self.retry_after_ms);
+        object.number("reset_after_ms", self.reset_after_ms);
+        if self.leased {
+            object.truth("leased", true);
+        }
+        object.end();
+    }
+}
+
 /// Nothing is told where nothing limits.
 fn limited(units: u64) -> Option<u64> {
     (units < u64::MAX).then_some(units)
@@ -155,11 +215,6 @@ fn limited(units: u64) -> Option<u64> {
 
 pub(crate) fn millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl App {
@@ -205,11 +260,20 @@ pub(crate) fn text(of_type: &'static str, text: String) -> Response {
     response
 }
 
+/// The fields that nearly every answer has, ready: to make a name of a text takes longer than to use it.
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
 /// Adds what is told of limits.
 pub(super) fn tell(headers: &mut HeaderMap, fields: &HeaderFields) {
     for (name, value) in fields.iter_bytes() {
         if let Ok(value) = HeaderValue::from_bytes(value) {
-            headers.insert(HeaderName::from_static(name), value);
+            let name = match name {
+                "ratelimit-policy" => POLICY,
+                "ratelimit" => RATE_LIMIT,
+                other => HeaderName::from_static(other),
+            };
+            headers.insert(name, value);
         }
     }
 }

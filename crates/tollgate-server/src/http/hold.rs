@@ -10,15 +10,16 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tollgate::Timestamp;
+use tollgate::{Ruling, Timestamp};
 use tollgate_redis::StoreError;
 
 use super::body::{Asked, parse};
 use super::check::Denied;
-use super::decision::{Decision, json, millis, tell};
+use super::decision::{Decision, Rules, json, millis, tell, written_json};
 use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
 use super::segment;
+use super::written::Object;
 use crate::app::App;
 use crate::backend::Held;
 use crate::bounds::{HOLD_TIME, MAX_HOLD_TIME, MAX_HOLDS};
@@ -86,14 +87,6 @@ impl Holds {
 }
 
 #[derive(Serialize)]
-struct Reserved<'r> {
-    id: String,
-    timeout_ms: u64,
-    #[serde(flatten)]
-    decision: Decision<'r>,
-}
-
-#[derive(Serialize)]
 struct Settled {
     reserved: u64,
     charged: u64,
@@ -103,6 +96,18 @@ struct Settled {
 #[serde(deny_unknown_fields)]
 struct Actual {
     actual: u64,
+}
+
+/// The answer to who has reserved.
+fn reserved(id: u128, timeout: Duration, ruling: &Ruling) -> Response {
+    let mut written = Vec::new();
+    let mut object = Object::begin(&mut written);
+    object.text("id", format!("{id:032x}").as_str());
+    object.number("timeout_ms", millis(timeout));
+    let rules: Rules<'_> = ruling.rules().collect();
+    Decision::new(ruling, &rules).write_to(&mut object);
+    object.end();
+    written_json(written)
 }
 
 pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
@@ -124,12 +129,7 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         };
         app.decided(Transport::Http, &request, held.ruling());
         let id = new_id()?;
-        let told = Reserved {
-            id: format!("{id:032x}"),
-            timeout_ms: millis(timeout),
-            decision: Decision::new(held.ruling()),
-        };
-        let mut response = json(&told);
+        let mut response = reserved(id, timeout, held.ruling());
         tell(response.headers_mut(), &app.fields(held.ruling()));
         if let Err(held) = app.holds.keep(id, Box::new(held), (now, now.after(timeout))) {
             // Where the store is away, they come back when the hold times out.

@@ -6,7 +6,7 @@ use tollgate::{Decision as Decided, Outcome};
 
 use super::body::{Asked, Own};
 use super::check::{Denied, EXAMPLE};
-use super::decision::{Decision, json, tell};
+use super::decision::{Decision, tell};
 use super::problem::Problem;
 use crate::app::App;
 use crate::client_limits::{ClientLimiter, ClientLimits, Listed};
@@ -55,7 +55,7 @@ impl App {
     pub(super) fn answer_own(&self, listed: &Listed, denied: Denied) -> Response {
         let Some((limit, decision)) = listed.deciding() else {
             // There is at least one, or it would not have been read.
-            return json(&Decision::of_own(listed));
+            return Decision::of_own(listed).response();
         };
         let (style, name) = (&self.settings.style, limit.to_string());
         let fields = style.of_decision((&name, limit), decision, self.backend.clock());
@@ -63,7 +63,7 @@ impl App {
             Denied::Enforced if !listed.allowed => {
                 Problem::of_own(listed, decision, &fields, style.tells()).response()
             }
-            _ => json(&Decision::of_own(listed)),
+            _ => Decision::of_own(listed).response(),
         };
         tell(response.headers_mut(), &fields);
         response
