@@ -29,8 +29,13 @@ pub(super) const READ_BUFFER: usize = 16 << 10;
 /// client that does not read cannot make the server keep its answers.
 pub(super) const WRITE_BUFFER: usize = 64 << 10;
 
-/// The largest buffer that a thread keeps to answer into: one that was full, and has grown for it.
-pub(super) const KEPT_BUFFER: usize = 2 * WRITE_BUFFER;
+/// Answers up to this many bytes wait until the thread has read what else has come: those of a
+/// pipeline of a hundred commands. Longer ones are written at once, so that little is kept.
+pub(super) const SHORT_ANSWERS: usize = 4 << 10;
+
+/// The buffers that a thread keeps to answer into, together: one that was full, and has grown for
+/// it, or those of many short answers.
+pub(super) const KEPT_BUFFERS: usize = 2 * WRITE_BUFFER;
 
 /// How many bytes of a client's word an error repeats.
 pub(super) const SHOWN_VALUE: usize = 64;

@@ -1,32 +1,46 @@
 //! Room to read and to write, which the connections of a thread hand on to each other: one that
 //! waits holds none.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::resp::bounds::{KEPT_BUFFER, MAX_COMMAND, READ_BUFFER};
+use crate::resp::bounds::{KEPT_BUFFERS, MAX_COMMAND, READ_BUFFER};
 
 thread_local! {
     /// As long as is read at once, or empty while a connection has it.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    static OUTPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static OUTPUTS: RefCell<Outputs> = const { RefCell::new(Outputs { kept: Vec::new(), bytes: 0 }) };
+}
+
+/// Buffers that nobody answers into, and what they take up.
+struct Outputs {
+    kept: Vec<Vec<u8>>,
+    bytes: usize,
 }
 
 /// An empty buffer to answer into.
 pub(super) fn take_output() -> Vec<u8> {
-    OUTPUT.take()
+    OUTPUTS.with_borrow_mut(|outputs| {
+        let output = outputs.kept.pop().unwrap_or_default();
+        outputs.bytes -= output.capacity();
+        output
+    })
 }
 
-/// Leaves a buffer to the next that answers.
+/// Leaves a buffer to the next that answers, unless enough are kept.
 pub(super) fn give_back_output(mut output: Vec<u8>) {
-    if output.capacity() <= KEPT_BUFFER {
-        output.clear();
-        OUTPUT.set(output);
-    }
+    OUTPUTS.with_borrow_mut(|outputs| {
+        let bytes = outputs.bytes + output.capacity();
+        if output.capacity() > 0 && bytes <= KEPT_BUFFERS {
+            output.clear();
+            outputs.kept.push(output);
+            outputs.bytes = bytes;
+        }
+    });
 }
 
 /// Bytes that were read and not answered yet.
@@ -137,10 +151,13 @@ mod tests {
 
     #[test]
     fn only_so_much_is_kept_to_answer_into() {
-        give_back_output(vec![1; KEPT_BUFFER]);
+        give_back_output(vec![1; KEPT_BUFFERS]);
         let kept = take_output();
-        assert!(kept.is_empty() && kept.capacity() >= KEPT_BUFFER);
-        give_back_output(vec![1; KEPT_BUFFER + 1]);
+        assert!(kept.is_empty() && kept.capacity() >= KEPT_BUFFERS);
+        give_back_output(vec![1; KEPT_BUFFERS + 1]);
         assert_eq!(take_output().capacity(), 0);
+        (0..10).for_each(|_| give_back_output(vec![1; KEPT_BUFFERS / 4]));
+        let kept = std::iter::repeat_with(take_output).take_while(|of| of.capacity() > 0).count();
+        assert_eq!(kept, 4, "of many as of one");
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::buffers::{Input, give_back_output, take_output};
 use super::{Resp, RespBounds};
 use crate::metrics::{Transport, add};
-use crate::resp::bounds::MAX_COMMAND;
+use crate::resp::bounds::{MAX_COMMAND, SHORT_ANSWERS};
 
 /// Why a connection ended before its client said so.
 #[derive(Debug)]
@@ -76,6 +76,10 @@ where
             }
             now = Instant::now();
             resp.0.app.metrics.latency(Transport::Resp).record(now - began);
+            if input.bytes().is_empty() && output.len() <= SHORT_ANSWERS {
+                input.tidy();
+                let_others_read().await;
+            }
             now = write(stream, &mut output, bounds).await?.unwrap_or(now);
             if input.bytes().is_empty() {
                 break;
@@ -98,6 +102,22 @@ where
             }
         }
     }
+}
+
+/// Lets the others of this thread go first that are ready. So all that came at once is read and
+/// answered before the first answer goes out: written one by one, each would wake a client that
+/// finds only its own, and to wake and to wait costs both sides more than the decision.
+async fn let_others_read() {
+    let mut went = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut went, true) {
+            return Poll::Ready(());
+        }
+        // Behind all that are ready now; a yield of the runtime would look for more first.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// When the answers had gone out, if that had to be waited for.
