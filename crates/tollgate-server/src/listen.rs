@@ -52,6 +52,11 @@ impl Accepted {
     /// waited for before anything is made for the connection: one that says nothing costs next to
     /// nothing.
     pub(crate) async fn speaks(&self, stop: &Stop) -> bool {
+        // In a box, whose room is given back then.
+        Box::pin(self.wait_for_first(stop)).await
+    }
+
+    async fn wait_for_first(&self, stop: &Stop) -> bool {
         let Place { app, transport, .. } = &self.place;
         let mut first = [0];
         tokio::select! {

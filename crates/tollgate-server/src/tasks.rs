@@ -1,8 +1,11 @@
 //! Work that goes on by itself when the connection it is for is cut off: the end waits for it.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -13,18 +16,31 @@ use crate::serve::Stopped;
 #[derive(Debug, Default)]
 pub(crate) struct Tasks(watch::Sender<()>);
 
+pin_project! {
+    /// Work, and the word that it has not ended. Not an `async` block: that would have room for the
+    /// work twice, and every call is moved to where it runs.
+    struct Begun<F> {
+        #[pin]
+        work: F,
+        _begun: watch::Receiver<()>,
+    }
+}
+
+impl<F: Future> Future for Begun<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().work.poll(context)
+    }
+}
+
 impl Tasks {
     /// Begins something that the end waits for.
     pub(crate) fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let begun = self.0.subscribe();
-        tokio::spawn(async move {
-            let done = work.await;
-            drop(begun);
-            done
-        })
+        tokio::spawn(Begun { work, _begun: self.0.subscribe() })
     }
 
     /// Waits until all has ended, within a bound.

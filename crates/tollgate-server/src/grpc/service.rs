@@ -109,7 +109,8 @@ impl Services {
                 }
             }
         } else {
-            let Ok(response) = self.others.call(request).await;
+            // In a box, so that the others need no room for it.
+            let Ok(response) = Box::pin(self.others.call(request)).await;
             response
         };
         self.app.metrics.latency(Transport::Grpc).record(began.elapsed());
