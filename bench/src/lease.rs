@@ -1,6 +1,5 @@
 //! Leases: the same policy strict and leased, on one server, in turn.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use tollgate_redis::{RedisGate, RedisStore};
 use tollgate_testkit::RedisServer;
 
 use crate::measure::{order, quantile};
+use crate::redis::{ANSWERS, at_once};
 
 const AT_ONCE: u64 = 64;
 /// Decisions of a slice: some hundredths of a second, so that what disturbs one disturbs its neighbours.
@@ -214,19 +214,4 @@ fn at_least(what: &str, [median, low, high]: [f64; 3], least: f64) {
 fn at_most(what: &str, [median, low, high]: [f64; 3], most: f64) {
     let reached = if median <= most { "reached" } else { "MISSED" };
     println!("  {what}: {median:.4} ({low:.4} to {high:.4}), must be at most {most}: {reached}");
-}
-
-const ANSWERS: &str = "the server answers";
-
-async fn at_once<F>(tasks: u64, work: impl Fn(u64) -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let mut all = JoinSet::new();
-    (0..tasks).for_each(|task| {
-        all.spawn(work(task));
-    });
-    while let Some(done) = all.join_next().await {
-        done.expect("no check panics");
-    }
 }

@@ -253,9 +253,11 @@ impl Bench {
     }
 }
 
-const ANSWERS: &str = "the server answers";
+/// Why nothing is done about an error.
+pub(crate) const ANSWERS: &str = "the server answers";
 
-async fn at_once<F>(tasks: u64, work: impl Fn(u64) -> F)
+/// Does so many things at once, and waits for all.
+pub(crate) async fn at_once<F>(tasks: u64, work: impl Fn(u64) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -22,8 +22,8 @@ const KEYS: u64 = 1_000_000;
 /// Commands that are made beforehand and sent again and again.
 const MADE: usize = 400_000;
 
-/// How long each is asked in a round.
-const SLICE: Duration = Duration::from_millis(600);
+/// How long each is asked in a round: short, so that what disturbs one disturbs its neighbours.
+const SLICE: Duration = Duration::from_millis(250);
 
 /// Of a thousand an hour, what was taken is back after 3.6 s: keys are known when they come again,
 /// as those of INCR are. Of a thousand a minute it is back after 60 ms: keys come as new ones.
