@@ -319,3 +319,20 @@ impl Holding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Gate, Policy};
+
+    use super::*;
+    use crate::app::Settings;
+
+    #[test]
+    fn a_call_that_need_not_wait_takes_up_no_room_for_one_that_must() {
+        let gate = Gate::new(Policy::new()).unwrap();
+        let app = App::new(gate.into(), Settings::default());
+        let request = RateLimitRequest::default();
+        let call = size_of_val(&app.rate_limit(Transport::Grpc, &request));
+        assert!(call < 1024, "{call} bytes for every call");
+    }
+}

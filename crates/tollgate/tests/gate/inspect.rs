@@ -1,10 +1,11 @@
 //! What operators look at: whom a ruling was about, how a key stands, keys in parts.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tollgate::{KeyName, KeyPart, Limit, Listing, Override, Policy, Request, Rule};
 
-use super::{HOUR, MINUTE, everybody, gate, hourly, per_user, user};
+use super::{HOUR, MINUTE, SECOND, everybody, gate, hourly, per_user, user};
 
 #[test]
 fn a_ruling_says_whom_the_rule_that_decided_counts() {
@@ -86,4 +87,38 @@ fn all_parts_together_are_all_keys_and_each_key_is_in_one() {
 fn a_name_says_whether_it_is_the_whole_key() {
     assert!(KeyName::new("short").is_whole());
     assert!(!KeyName::new(&*"x".repeat(300)).is_whole());
+}
+
+#[test]
+fn the_rule_that_decided_tells_the_figures_of_the_ruling() {
+    let several = Rule::new("several").key(["user"]).limit(Limit::per_minute(5));
+    let (gate, clock) = gate(
+        Policy::new()
+            .rule(several.limit(Limit::per_hour(20)))
+            .rule(Rule::new("all").limit(Limit::per_second(3)))
+            .rule(Rule::new("queued").limit(Limit::leaky_queue(50, SECOND)))
+            .rule(Rule::new("silent").limit(Limit::per_hour(2)).shadow()),
+    );
+    let mut denied = 0;
+    for step in 0..60_u64 {
+        clock.advance(Duration::from_millis(step * 37 % 400));
+        let ruling = gate.check(&user(["ana", "ben"][usize::from(step % 3 == 0)]));
+        let decided = ruling.decided_by().expect("rules apply");
+        assert_eq!(Some(decided.rule()), ruling.rule());
+        assert_eq!(decided.limit(), ruling.limit());
+        assert_eq!(decided.remaining(), ruling.remaining());
+        assert_eq!(decided.reset_after(), ruling.reset_after());
+        if !ruling.is_allowed() {
+            denied += 1;
+            assert_eq!(decided.retry_after(), ruling.retry_after());
+        }
+        let of_list = ruling.rules().find(|of| of.rule() == decided.rule()).expect("it is there");
+        assert_eq!(of_list.remaining(), decided.remaining());
+        let shadows: Vec<_> = ruling.shadow_rules().map(|of| of.rule()).collect();
+        assert_eq!(
+            shadows,
+            ruling.rules().filter(|of| of.is_shadow()).map(|of| of.rule()).collect::<Vec<_>>()
+        );
+    }
+    assert!((10..50).contains(&denied), "{denied} denied");
 }

@@ -1,6 +1,10 @@
 use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::task::Context;
 
-use tokio::io::{BufStream, DuplexStream, duplex};
+use parking_lot::Mutex;
+use tokio::io::{BufStream, DuplexStream, ReadBuf, duplex};
 use tokio::task::JoinHandle;
 use tollgate::{Gate, Policy};
 
@@ -144,4 +148,64 @@ async fn a_stop_comes_also_where_a_client_never_pauses() {
     let ended = timeout(Duration::from_secs(5), run(server, resp(), stop)).await;
     assert!(ended.is_ok(), "it is answered for ever");
     let _ = tokio::join!(flood, reader);
+}
+
+/// A stream that writes down who read and who wrote.
+struct Seen {
+    name: &'static str,
+    stream: DuplexStream,
+    order: Arc<Mutex<Vec<String>>>,
+}
+
+impl AsyncRead for Seen {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if !buffer.filled().is_empty() {
+            self.order.lock().push(format!("{} reads", self.name));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Seen {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.order.lock().push(format!("{} writes", self.name));
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[tokio::test]
+async fn what_came_at_once_is_read_before_the_first_short_answer_goes_out() {
+    let (resp, order) = (resp(), Arc::new(Mutex::new(Vec::new())));
+    let mut clients = Vec::new();
+    for name in ["ana", "ben", "cleo"] {
+        let (mut client, stream) = duplex(1024);
+        client.write_all(b"PING\r\n").await.unwrap();
+        let stream = Seen { name, stream, order: order.clone() };
+        tokio::spawn(run(stream, resp.clone(), pending()));
+        clients.push(client);
+    }
+    for client in &mut clients {
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+    }
+    let right = ["ana reads", "ben reads", "cleo reads", "ana writes", "ben writes", "cleo writes"];
+    assert_eq!(*order.lock(), right);
 }
