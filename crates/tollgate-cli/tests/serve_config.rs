@@ -75,6 +75,37 @@ fn what_is_printed_can_be_used_as_a_file() {
 }
 
 #[test]
+fn a_secret_that_is_printed_is_no_value_of_the_file() {
+    let server = "[server]\nresp_password = \"s3cret\"\nstore = \"redis://:s3cret@host:6379/0\"\n\
+        admin_token_read = \"s3cret-s3cret-s3cret\"\n";
+    let folder = Folder::with(&[("t.toml", server)]);
+    let variables = [("TOLLGATE_ADMIN_TOKEN_WRITE", "s3cret-s3cret-s3cret-w")];
+    let first = print_config(&folder, &variables, &["--config", "t.toml"]);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    assert!(!first.out.contains("s3cret"), "{}", first.out);
+    for (name, from) in [
+        ("resp_password = \"***\"", "t.toml:2"),
+        ("store = \"redis://:***@host:6379/0\"", "t.toml:3"),
+        ("admin_token_read = \"***\"", "t.toml:4"),
+        ("admin_token_write = \"***\"", "TOLLGATE_ADMIN_TOKEN_WRITE"),
+    ] {
+        let mut lines = first.out.lines().filter(|line| line.contains(name));
+        let line = lines.next().unwrap_or_else(|| panic!("{name} in\n{}", first.out));
+        assert!(line.starts_with("# ") && line.contains(&format!("# {from}, put")), "{line}");
+    }
+    folder.write("again.toml", &first.out);
+    let again = print_config(&folder, &[], &["--config", "again.toml", "--json"]);
+    let again = settings(&again);
+    for name in ["resp_password", "admin_token_read", "admin_token_write"] {
+        assert_eq!(again[name].0, Value::Null, "{name}");
+    }
+    assert_eq!(again["store"], ("memory".into(), "default".into()));
+    let json = print_config(&folder, &variables, &["--config", "t.toml", "--json"]).json();
+    let hidden = json["settings"].as_array().unwrap().iter().filter(|of| of["hidden"] == true);
+    assert_eq!(hidden.count(), 4, "{json}");
+}
+
+#[test]
 fn every_mistake_is_told_at_once_with_its_place() {
     let file = "[server]\nhtpp = \"off\"\nhttp = 8080\nheaders = \"drat-11\"\n\
         trusted_proxies = [\"10.0.0.0/8\",\n  \"everyone\", 7]\nattributes = { user = \"x y\" }\n\

@@ -112,6 +112,14 @@ impl Seeds<'_> {
         let (authority, tail) = rest.split_at(end);
         let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
         let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        // It would all be taken for one password, and the hosts before the last would be lost.
+        if user.trim_end_matches('@').contains('@') && user.contains(',') {
+            return Err(StoreError::Url(
+                "must have user and password once, before the first host, like \
+                 redis+cluster://user:password@host1:6379,host2:6379; an @ in a password is %40"
+                    .to_owned(),
+            ));
+        }
         let hosts: Vec<&str> = hosts.split(',').collect();
         if hosts.len() > MAX_SEEDS || hosts.iter().any(|host| host.is_empty()) {
             return Err(StoreError::Url(format!(
@@ -209,6 +217,9 @@ mod tests {
             "redis+unix+cluster:///s3cret",
             "http+cluster://gate:s3cret@a",
             "redis+sentinel://gate:s3cret@a",
+            // Each host with a password, which would all be one.
+            "redis+cluster://:s3cret@a:1,:s3cret@b:2",
+            "redis+sentinel://gate:s3cret@a,gate:s3cret@b/main",
             "s3cret",
             // A password with a question mark that was not escaped.
             "redis://gate:1?s3cret@a",

@@ -12,13 +12,17 @@ const HEAD: &str = "\
 # a variable over the file, the file over the default.
 ";
 
-/// A file that says the same, but for secrets.
+/// A file that says the same, but for secrets: what is not shown whole is a comment, so that
+/// nobody's password becomes the stars that stand for it.
 pub(crate) fn as_toml(configured: &Configured) -> String {
     let mut text = format!("{HEAD}[server]\n");
     let line = |setting: &Setting| match configured.find(setting.name) {
         Some(given) => {
             let value = format!("{} = {}", setting.name, toml_value(given));
-            format!("{value:<46} # {}", said_by(given))
+            match is_hidden(given) {
+                false => format!("{value:<46} # {}", said_by(given)),
+                true => format!("# {value:<44} # {}, put the secret in", said_by(given)),
+            }
         }
         None => format!("# {} is not set: {}", setting.name, setting.otherwise),
     };
@@ -36,6 +40,7 @@ pub(crate) fn as_json(configured: &Configured) -> Value {
         json!({
             "name": setting.name,
             "value": given.map(value),
+            "hidden": given.is_some_and(is_hidden),
             "from": given.map(said_by),
             "flag": format!("--{}", setting.flag),
             "variable": setting.variable(),
@@ -51,6 +56,12 @@ fn said_by(given: &Given) -> String {
         Source::Variable(variable) => variable.clone(),
         Source::Flag => format!("--{}", given.setting.flag),
     }
+}
+
+/// Whether the value that is shown is not the one that is in force, since that is a secret.
+fn is_hidden(given: &Given) -> bool {
+    given.items.iter().any(|item| given.setting.shown(&item.text) != item.text)
+        || given.setting.shape == Shape::Secret
 }
 
 fn value(given: &Given) -> Value {

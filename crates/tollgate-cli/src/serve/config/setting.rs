@@ -133,6 +133,10 @@ fn masked(url: &str) -> String {
     let Some((user, host)) = address.rsplit_once('@') else {
         return format!("{scheme}://{address}{query}");
     };
+    // Of several hosts each with a password, or of one password with hosts' commas in it.
+    if user.contains('@') && user.contains(',') {
+        return format!("{scheme}://***");
+    }
     match user.split_once(':') {
         Some((user, _)) => format!("{scheme}://{user}:***@{host}{query}"),
         None => format!("{scheme}://***@{host}{query}"),
@@ -155,6 +159,9 @@ mod tests {
             ("redis://gate:s3c/s3cret@s3cret@host", "redis://gate:***@host"),
             ("redis://gate:s3c?s3cret@host", "redis://***"),
             ("redis+cluster://gate:s3cret@a,b?protocol=resp3", "redis+cluster://gate:***@a,b?***"),
+            ("redis+cluster://:s3,cret@a:1,b:2", "redis+cluster://:***@a:1,b:2"),
+            ("redis+cluster://:s3cret@a:1,:s3cret@b:2", "redis+cluster://***"),
+            ("redis+cluster://gate:s3@s3,cret@b:2", "redis+cluster://***"),
             ("redis+unix:///run/redis?pass=s3cret", "redis+unix:///run/redis?***"),
             ("redis+unix:///run/redis?pass=s3cret@s3cret", "redis+unix://***"),
         ] {
