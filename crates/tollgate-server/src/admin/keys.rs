@@ -213,6 +213,11 @@ pub(super) async fn reset(mut call: Call) -> Answer {
         }
         (Some(name), None, Some(prefix), None) if !every_key && !everything => {
             rule(&policy, name)?;
+            if prefix.is_empty() {
+                let detail = "\"prefix\" is empty, and every key begins so: to reset all keys of the \
+                              rule say \"every_key\": true instead";
+                return Err(wrong(detail).example(RESET_EXAMPLE));
+            }
             let target = json!({"rule": name, "prefix": prefix});
             begins(&target);
             let keys = backend.reset_prefix(name, prefix).await?;

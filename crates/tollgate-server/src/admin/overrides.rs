@@ -1,12 +1,12 @@
 //! Clients with a tier or numbers of their own, and the tiers there are.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollgate::{Client, Limit, Numbers, Override, Timestamp};
+use tollgate::{Client, Limit, Numbers, Override, Policy, Timestamp};
 
 use super::call::{Answer, Call, Change, Reply, at, cursor, entire, object, wrong};
 use crate::bounds::MAX_SECONDS;
@@ -86,6 +86,9 @@ pub(super) async fn set(mut call: Call) -> Answer {
     let asked: Asked<'_> = parse(&body, SET_EXAMPLE)?;
     asked.client.check(call.bounds()).map_err(|over| over.example(SET_EXAMPLE))?;
     let change = asked.change(now).map_err(|problem| problem.example(SET_EXAMPLE))?;
+    if let Some(tier) = change.tier.as_ref().filter(|_| !change.client.is_empty()) {
+        known_tier(&call.app.backend.policy(), tier)?;
+    }
     let target = shown(&change, object(&change.client), now);
     call.begun.change("set_override", target.clone());
     if let Err(error) = call.app.backend.set_override(change).await? {
@@ -93,6 +96,21 @@ pub(super) async fn set(mut call: Call) -> Answer {
         return Err(wrong(problems.join("; ")).example(SET_EXAMPLE));
     }
     Ok(Reply::Changed(Change { action: "set_override", target, result: json!({}) }))
+}
+
+/// Refuses a tier that the policy does not have: with it the client would have no more than before.
+fn known_tier(policy: &Policy, tier: &str) -> Result<(), Problem> {
+    let own = policy.rules.iter().flat_map(|rule| rule.tiers.keys());
+    let known = policy.tiers.keys().chain(own).chain(&policy.default_tier);
+    let known: BTreeSet<&str> = known.map(String::as_str).collect();
+    if known.contains(tier) {
+        return Ok(());
+    }
+    let there_are = match known.len() {
+        0 => "the policy has no tiers".to_owned(),
+        _ => format!("must be one of {}", cut(&Vec::from_iter(known).join(", "))),
+    };
+    Err(wrong(format!("there is no tier {:?}, {there_are}", cut(tier))).example(SET_EXAMPLE))
 }
 
 impl Asked<'_> {

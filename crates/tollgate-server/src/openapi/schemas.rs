@@ -193,7 +193,7 @@ fn asked_by_operators() -> Value {
         ]},
         "Reset": {"oneOf": [
             by_key,
-            object(json!({"rule": text(), "prefix": text()}), &["rule", "prefix"]),
+            object(json!({"rule": text(), "prefix": {"type": "string", "minLength": 1}}), &["rule", "prefix"]),
             object(json!({"rule": text(), "every_key": yes}), &["rule", "every_key"]),
             by_request,
             object(json!({"everything": yes}), &["everything"]),

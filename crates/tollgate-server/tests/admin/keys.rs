@@ -204,6 +204,8 @@ fn the_busiest_and_the_most_denied_are_told() {
 #[test]
 fn a_request_is_explained_rule_by_rule() {
     let server = operated();
+    let gold = format!("{}\n[tiers.gold]\nper-ip = \"9/min\"\n", support::POLICY);
+    put(&server, "policy", &gold);
     put(
         &server,
         "overrides",
@@ -221,6 +223,36 @@ fn a_request_is_explained_rule_by_rule() {
     assert!(others.contains(r#"counts by \"ip\", which is absent"#), "{others}");
     let listed = post(&server, "keys/status", r#"{"attributes": {"user": "mallory"}}"#);
     assert_eq!(listed["list"], json!({"name": "banned", "allows": false}));
+}
+
+#[test]
+fn a_tier_that_the_policy_does_not_have_is_refused_with_those_it_has() {
+    let server = operated();
+    let set = r#"{"client": {"user": "ana"}, "tier": "godl"}"#;
+    let problem = ask(&server, WRITE, "PUT /admin/v1/overrides", set).problem(400);
+    assert!(problem["detail"].as_str().unwrap().contains("has no tiers"), "{problem}");
+    let tiers = format!(
+        "{}tiers = {{ silver = \"2/min\" }}\n[tiers.gold]\nper-ip = \"9/min\"\n",
+        support::POLICY
+    );
+    put(&server, "policy", &tiers);
+    let problem = ask(&server, WRITE, "PUT /admin/v1/overrides", set).problem(400);
+    let detail = "there is no tier \"godl\", must be one of gold, silver";
+    assert_eq!(problem["detail"], detail, "{problem}");
+    assert_eq!(get(&server, "overrides")["overrides"], json!([]));
+    for tier in ["gold", "silver"] {
+        put(&server, "overrides", &set.replace("godl", tier));
+    }
+}
+
+#[test]
+fn a_beginning_that_every_key_has_resets_none() {
+    let server = operated();
+    check(&server, "ana", 3);
+    let empty = r#"{"rule": "per-user", "prefix": ""}"#;
+    let problem = ask(&server, WRITE, "POST /admin/v1/keys/reset", empty).problem(400);
+    assert!(problem["detail"].as_str().unwrap().contains("\"every_key\": true"), "{problem}");
+    assert_eq!(check(&server, "ana", 1)["remaining"], 6);
 }
 
 #[test]
