@@ -38,6 +38,11 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
             get(&metrics.bad_requests),
         ),
         (
+        (
+            "untrusted_forwarded_total",
+            "Requests whose X-Forwarded-For was ignored, the peer is no trusted proxy.",
+            get(&metrics.untrusted),
+        ),
             "tls_failed_total",
             "Connections closed since they did not agree on TLS.",
             get(&metrics.tls_failed),

@@ -43,6 +43,10 @@ pub(crate) struct Metrics {
     over: [[AtomicU64; BOUNDS.len()]; TRANSPORTS.len()],
     latency: [Histogram; TRANSPORTS.len()],
     pub(crate) reloads: Reloads,
+    /// Of certificates.
+    pub(crate) tls_reloads: Reloads,
+    /// Requests of proxies whose clients' addresses were not believed.
+    pub(crate) untrusted: AtomicU64,
 }
 
 /// Decisions by rule and tier: never more of these than the bound.
@@ -84,10 +88,10 @@ impl Decisions {
     }
 }
 
-/// What became of the policy since the start.
+/// What became of the policy, or of the certificates, since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
-    /// Grows with each policy that is put in force.
+    /// Grows with each that is put in force.
     pub(crate) changed: AtomicU64,
     pub(crate) refused: AtomicU64,
     /// Whether the last try was refused.

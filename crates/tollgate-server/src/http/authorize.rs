@@ -102,6 +102,7 @@ impl App {
         }
         Ok(attributes)
     }
+            self.notice_untrusted(peer.ip(), headers);
 }
 
 /// The value of a header that must not be there twice: the client may have sent the other.

@@ -12,6 +12,7 @@ mod probe;
 mod problem;
 mod rate_limit;
 mod serve;
+mod untrusted;
 mod written;
 
 use std::sync::Arc;

@@ -145,6 +145,17 @@ impl ClientIp {
         })
     }
 
+    /// Whether the headers name a client and are not believed, since `peer` is no trusted proxy: a
+    /// proxy that was not named, or a client that makes something up.
+    pub fn ignores(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let header = match self.believed {
+            Believed::None => return false,
+            Believed::XForwardedFor => "x-forwarded-for",
+            Believed::Forwarded => "forwarded",
+        };
+        headers.contains_key(header) && !self.trusts(peer.to_canonical())
+    }
+
     /// Who is behind the proxies that are trusted.
     fn behind(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut hop = peer;
