@@ -41,6 +41,8 @@ limit = "1/h"
 class Proxied:
     """A client, a proxy, Tollgate and a service; each class says how its proxy is started."""
 
+    tollgate_arguments = []
+
     @staticmethod
     def changed(text):
         """The recipe as it is, or as the page says that it may be changed."""
@@ -50,7 +52,7 @@ class Proxied:
     def setUpClass(cls):
         cls.folder = cls.enterClassContext(Folder())
         cls.upstream = cls.enterClassContext(Upstream())
-        cls.tollgate = cls.enterClassContext(Tollgate(policy=POLICY))
+        cls.tollgate = cls.enterClassContext(Tollgate(*cls.tollgate_arguments, policy=POLICY))
         cls.port = free_port()
         addresses = {
             "127.0.0.1:8080": f"127.0.0.1:{cls.tollgate.http}",
@@ -225,6 +227,22 @@ class Traefik:
 @needs("nginx")
 class NginxRecipe(Nginx, Recipe, unittest.TestCase):
     pass
+
+
+@needs("nginx")
+class NginxTellsNothing(Nginx, Proxied, unittest.TestCase):
+    """With `--tell none` no refusal has a Retry-After to be known by."""
+
+    tollgate_arguments = ["--tell", "none"]
+
+    def test_a_limited_client_sees_429_and_a_denied_one_403(self):
+        for _ in range(4):
+            self.assertEqual(ask(self.port, "/limited").status, 200)
+        answer = ask(self.port, "/limited")
+        self.assertEqual((answer.status, json.loads(answer.body)["status"]), (429, 429), answer)
+        for field in ["Retry-After", "RateLimit", "Tollgate-Status"]:
+            self.assertIsNone(answer.header(field), answer)
+        self.assertEqual(ask(self.port, "/denied").status, 403)
 
 
 @needs("caddy")

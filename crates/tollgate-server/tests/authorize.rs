@@ -43,6 +43,48 @@ fn a_peer_that_is_not_trusted_counts_itself() {
 }
 
 #[test]
+fn a_proxy_that_is_not_trusted_is_counted() {
+    let untrusted = |server: &Running| {
+        let metrics = server.ask("GET /metrics", &[]).body;
+        let mut lines = metrics.lines();
+        let line = lines.find_map(|line| line.strip_prefix("tollgate_untrusted_forwarded_total "));
+        line.unwrap().to_owned()
+    };
+    let nobody = ClientIp::x_forwarded_for(["192.0.2.0/24"]).unwrap();
+    let server = Running::with(|server| server.client_ip(nobody));
+    server.ask("GET /v1/authorize", &[]);
+    assert_eq!(untrusted(&server), "0", "nothing was ignored");
+    for number in 1..4 {
+        server.ask("GET /v1/authorize", &[&format!("X-Forwarded-For: 198.51.100.{number}")]);
+    }
+    assert_eq!(untrusted(&server), "3");
+    let trusted = Running::new();
+    trusted.ask("GET /v1/authorize", &["X-Forwarded-For: 198.51.100.1"]);
+    assert_eq!(untrusted(&trusted), "0");
+}
+
+#[test]
+fn what_the_client_should_see_is_told_beside_the_status_that_the_proxy_asks_for() {
+    let silent = HeaderStyle::new().verbosity(Verbosity::None);
+    let server = Running::with(|server| {
+        let header = http::HeaderName::from_static("x-user");
+        server.header_style(silent).header_attribute("user", header)
+    });
+    let client = ["X-Forwarded-For: 203.0.113.7"];
+    for _ in 0..2 {
+        let allowed = server.ask("GET /v1/authorize/403", &client);
+        assert_eq!((allowed.status, allowed.header("tollgate-status")), (200, None));
+    }
+    let limited = server.ask("GET /v1/authorize/403", &client);
+    assert_eq!((limited.status, limited.header("tollgate-status")), (403, Some("429")));
+    assert_eq!(limited.header("retry-after"), None);
+    let banned = server.ask("GET /v1/authorize/403", &["X-User: mallory"]);
+    assert_eq!((banned.status, banned.header("tollgate-status")), (403, Some("403")));
+    let plain = server.ask("GET /v1/authorize", &client);
+    assert_eq!((plain.status, plain.header("tollgate-status")), (429, None));
+}
+
+#[test]
 fn a_refusal_has_the_status_that_the_proxy_asks_for() {
     let server = Running::new();
     let client = ["X-Forwarded-For: 203.0.113.7"];

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use tollgate_tower::PeerAddr;
@@ -32,6 +33,9 @@ const X_ORIGINAL: [(&str, &str); 4] = [
     ("x-original-host", "host"),
     ("x-original-proto", "scheme"),
 ];
+
+/// What the client should see, of a refusal with the status that the proxy asks for.
+const MEANT: HeaderName = HeaderName::from_static("tollgate-status");
 
 pub(super) async fn authorize(State(app): State<Arc<App>>, head: Parts) -> Response {
     decide(&app, &head, None).await
@@ -68,7 +72,13 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
     } else {
         let refusal = app.refusal(&ruling, &fields);
         match refuse_with {
-            Some(status) => refusal.with_status(status).response(),
+            Some(status) => {
+                // So that a proxy need not guess it: not every refusal has a Retry-After.
+                let meant = HeaderValue::from(refusal.status().as_u16());
+                let mut response = refusal.with_status(status).response();
+                response.headers_mut().insert(MEANT, meant);
+                response
+            }
             None => refusal.response(),
         }
     };
@@ -92,6 +102,7 @@ impl App {
             }
         }
         if let Some(PeerAddr(peer)) = head.extensions.get() {
+            self.notice_untrusted(peer.ip(), headers);
             let client = self.settings.client_ip.of(peer.ip(), headers);
             attributes.push(("ip", Cow::Owned(client.to_string())));
         }
@@ -102,7 +113,6 @@ impl App {
         }
         Ok(attributes)
     }
-            self.notice_untrusted(peer.ip(), headers);
 }
 
 /// The value of a header that must not be there twice: the client may have sent the other.

@@ -139,6 +139,11 @@ impl Problem {
         }
     }
 
+    /// As the client should see it.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Answered with another status, for proxies that understand few.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = status;
