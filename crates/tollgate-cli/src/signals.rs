@@ -1,4 +1,4 @@
-//! The signals that stop what runs.
+//! The signals that stop what runs, and the one that has files read again.
 
 use std::io;
 
@@ -11,6 +11,33 @@ pub(crate) struct Signals {
 
 #[cfg(not(unix))]
 pub(crate) struct Signals;
+
+/// SIGHUP; on other systems never.
+pub(crate) struct Hangups {
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    /// From now on the signal does not end the process.
+    pub(crate) fn new() -> io::Result<Hangups> {
+        #[cfg(unix)]
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Hangups {
+            #[cfg(unix)]
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one; those that come while nobody waits are one.
+    pub(crate) async fn next(&mut self) {
+        #[cfg(unix)]
+        if self.hangup.recv().await.is_some() {
+            return;
+        }
+        std::future::pending().await
+    }
+}
 
 /// What shells and service managers expect of a process that was not let end.
 const CUT_SHORT: i32 = 130;

@@ -15,6 +15,7 @@ use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
 use crate::page::Feed;
+use crate::policy_version::PolicyVersion;
 use crate::resp::RespBounds;
 use crate::tasks::Tasks;
 use crate::watched::Watched;
@@ -32,6 +33,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) watched: Watched,
     pub(crate) operators: Operators,
+    pub(crate) policy_version: PolicyVersion,
     /// Who watches what goes on.
     pub(crate) feed: Feed,
     /// Whether the server accepts no more.
@@ -95,6 +97,7 @@ impl App {
             metrics,
             watched,
             operators,
+            policy_version: PolicyVersion::default(),
             feed,
             stopping,
             tasks: Tasks::default(),

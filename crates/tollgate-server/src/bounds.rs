@@ -240,6 +240,10 @@ pub(crate) const MAX_WRONG_TOKENS: u64 = 10;
 /// Changes by operators that are kept in memory.
 pub(crate) const MAX_AUDIT: usize = 1024;
 
+/// Rules that an entry of the audit log names, of those added, removed and changed each: an entry is
+/// kept in memory, and a policy may have thousands.
+pub(crate) const MAX_CHANGES_NAMED: usize = 50;
+
 /// Entries of one answer to an operator.
 pub(crate) const MAX_PAGE: usize = 1000;
 

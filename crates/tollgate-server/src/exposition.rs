@@ -19,6 +19,7 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
     write_latency(&mut text, app);
     write_store(&mut text, app);
     write_policy(&mut text, app);
+    write_certificates(&mut text, app);
     write_connections(&mut text, app);
     write_over(&mut text, app);
     write_top(&mut text, app);
@@ -34,15 +35,15 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
         ),
         (
             "bad_requests_total",
-            "Requests of HTTP that could not be understood.",
+            "Requests of HTTP and gRPC that could not be understood.",
             get(&metrics.bad_requests),
         ),
-        (
         (
             "untrusted_forwarded_total",
             "Requests whose X-Forwarded-For was ignored, the peer is no trusted proxy.",
             get(&metrics.untrusted),
         ),
+        (
             "tls_failed_total",
             "Connections closed since they did not agree on TLS.",
             get(&metrics.tls_failed),
@@ -185,6 +186,30 @@ fn write_policy(text: &mut String, app: &App) {
     let last = "1 if the last policy that was given could be put in force, else 0.";
     let is_good = !reloads.last_refused.load(Ordering::Relaxed);
     single(text, "policy_last_reload_successful", last, is_good.into());
+    let name = "tollgate_policy_info";
+    family(
+        text,
+        name,
+        "gauge",
+        "The policy in force, by its hash: servers of one policy have one.",
+    );
+    let hash = app.policy_version.of(&app.backend.policy());
+    let _ = writeln!(text, "{name}{{hash=\"{hash}\"}} 1");
+    let name = "tollgate_build_info";
+    family(text, name, "gauge", "Which Tollgate this is.");
+    let _ = writeln!(text, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+fn write_certificates(text: &mut String, app: &App) {
+    let reloads = &app.metrics.tls_reloads;
+    let name = "tollgate_tls_reloads_total";
+    family(text, name, "counter", "Changed certificates that were put in force or refused.");
+    for (result, count) in [("changed", &reloads.changed), ("refused", &reloads.refused)] {
+        let _ = writeln!(text, "{name}{{result=\"{result}\"}} {}", count.load(Ordering::Relaxed));
+    }
+    let last = "1 if the certificates in force are those in the files, else 0.";
+    let is_good = !reloads.last_refused.load(Ordering::Relaxed);
+    single(text, "tls_last_reload_successful", last, is_good.into());
 }
 
 fn write_connections(text: &mut String, app: &App) {

@@ -21,7 +21,7 @@ use crate::grpc;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
-use crate::reload::ReloadCounts;
+use crate::reload::{ReloadCounts, Reloader};
 use crate::resp::{self, RespBounds};
 use crate::tls::{Acceptor, Tls, TlsError};
 
@@ -96,6 +96,11 @@ impl Server {
         ReloadCounts::new(Arc::clone(&self.app))
     }
 
+    /// For whoever is told to read files again now.
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(Arc::clone(&self.app), self.tls.clone())
+    }
+
     /// Where operators are answered.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         match &self.operators {
@@ -130,7 +135,7 @@ impl Server {
         }
         let certificates = async {
             match tls {
-                Some(tls) => tls.follow().await,
+                Some(tls) => tls.follow(&app.metrics.tls_reloads).await,
                 None => std::future::pending().await,
             }
         };

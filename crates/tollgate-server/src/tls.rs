@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::bounds::{CERTIFICATES_LOOK, HANDSHAKE_TIMEOUT, MAX_PEM};
-use crate::metrics::{TRANSPORTS, Transport};
+use crate::metrics::{Reloads, TRANSPORTS, Transport};
 use crate::operate::blocking;
 
 /// Where the server's certificate is, and whose clients it talks to.
@@ -43,6 +43,8 @@ pub(crate) struct Acceptor {
     configs: RwLock<Configs>,
     /// What the files held last, right or wrong.
     seen: Mutex<Contents>,
+    /// What was told to be wrong with them last.
+    said: Mutex<String>,
 }
 
 type Configs = [Arc<ServerConfig>; TRANSPORTS.len()];
@@ -149,7 +151,7 @@ impl Acceptor {
     pub(crate) fn new(files: Tls) -> Result<Acceptor, TlsError> {
         let contents = files.read()?;
         let configs = RwLock::new(files.configs(&contents)?);
-        Ok(Acceptor { files, configs, seen: Mutex::new(contents) })
+        Ok(Acceptor { files, configs, seen: Mutex::new(contents), said: Mutex::default() })
     }
 
     /// Makes TLS of a connection, within its time.
@@ -167,26 +169,40 @@ impl Acceptor {
 
     /// Looks every now and then whether the files hold something else. They are small, and their
     /// bytes say more than what a file system says of changes, over links and mounts of all kinds.
-    pub(crate) async fn follow(self: Arc<Self>) {
-        let mut said = String::new();
+    pub(crate) async fn follow(self: Arc<Self>, reloads: &Reloads) {
         loop {
             sleep(CERTIFICATES_LOOK).await;
-            let acceptor = Arc::clone(&self);
-            // Where a file system that hangs holds up nobody.
-            let error = match blocking(move || acceptor.look()).await {
-                Ok(Ok(Seen::Changed)) => {
-                    tracing::info!("the certificates were changed");
-                    String::new()
-                }
-                Ok(Err(error)) => error.to_string(),
-                _ => String::new(),
-            };
-            // What stays wrong is told once.
-            if !error.is_empty() && error != said {
-                tracing::error!("{error}; the certificates stay as they were");
-            }
-            said = error;
+            self.look_and_tell(reloads).await;
         }
+    }
+
+    /// Puts in force what the files hold now, and says what came of it also where that is what they
+    /// held before.
+    pub(crate) async fn read_again(self: &Arc<Self>, reloads: &Reloads) {
+        self.said.lock().clear();
+        self.seen.lock().certificate.clear();
+        self.look_and_tell(reloads).await;
+    }
+
+    async fn look_and_tell(self: &Arc<Self>, reloads: &Reloads) {
+        let acceptor = Arc::clone(self);
+        // Where a file system that hangs holds up nobody.
+        let error = match blocking(move || acceptor.look()).await {
+            Ok(Ok(Seen::Changed)) => {
+                tracing::info!("the certificates were changed");
+                reloads.changed();
+                String::new()
+            }
+            Ok(Err(error)) => error.to_string(),
+            _ => String::new(),
+        };
+        let mut said = self.said.lock();
+        // What stays wrong is told once.
+        if !error.is_empty() && error != *said {
+            tracing::error!("{error}; the certificates stay as they were");
+            reloads.refused();
+        }
+        *said = error;
     }
 
     /// Puts in force what the files hold, if that is something else.
@@ -217,3 +233,38 @@ impl fmt::Display for TlsError {
 }
 
 impl std::error::Error for TlsError {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_asks_for_it_is_told_what_came_of_it_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(&certificate, signed.cert.pem()).unwrap();
+        std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+        let acceptor = Arc::new(Acceptor::new(Tls::new(&certificate, &key)).unwrap());
+        let reloads = Reloads::default();
+        let counts = || {
+            let last_refused = reloads.last_refused.load(Relaxed);
+            (reloads.changed.load(Relaxed), reloads.refused.load(Relaxed), last_refused)
+        };
+        acceptor.look_and_tell(&reloads).await;
+        assert_eq!(counts(), (0, 0, false), "they are the same");
+        acceptor.read_again(&reloads).await;
+        assert_eq!(counts(), (1, 0, false));
+        std::fs::write(&key, "no key").unwrap();
+        acceptor.look_and_tell(&reloads).await;
+        acceptor.look_and_tell(&reloads).await;
+        assert_eq!(counts(), (1, 1, true), "told once");
+        acceptor.read_again(&reloads).await;
+        assert_eq!(counts(), (1, 2, true));
+        std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+        acceptor.read_again(&reloads).await;
+        assert_eq!(counts(), (2, 2, false));
+    }
+}

@@ -184,6 +184,12 @@ fn changed_certificates_are_used_for_new_connections_and_broken_ones_are_not() {
     std::fs::write(folder.path().join("key.pem"), new.sign().1).unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     is_answered(&server, &believes_old);
+    let tells = |config: &Arc<ClientConfig>, line: &str| {
+        let metrics = say(server.address, config, &GET.replace("healthz", "metrics")).unwrap();
+        assert!(metrics.contains(&format!("\n{line}\n")), "{line} in {metrics}");
+    };
+    tells(&believes_old, "tollgate_tls_reloads_total{result=\"refused\"} 1");
+    tells(&believes_old, "tollgate_tls_last_reload_successful 0");
     write(folder.path(), &new.sign());
     let until = Instant::now() + Duration::from_secs(30);
     while say(server.address, &believes_new, GET).is_err() {
@@ -192,4 +198,6 @@ fn changed_certificates_are_used_for_new_connections_and_broken_ones_are_not() {
     }
     is_answered(&server, &believes_new);
     is_refused(&server, &believes_old);
+    tells(&believes_new, "tollgate_tls_reloads_total{result=\"changed\"} 1");
+    tells(&believes_new, "tollgate_tls_last_reload_successful 1");
 }

@@ -20,7 +20,8 @@ Examples:
   tollgate serve --config tollgate.toml --print-config
 
 The policy file is watched: what it holds is in force as soon as it is written, unless it is wrong.
-SIGINT and SIGTERM stop it in order; the second stops it at once.
+SIGHUP has the policy, certificates and tokens read again at once. SIGINT and SIGTERM stop it in order; the
+second stops it at once.
 
 Exit codes: 0 stopped in order, 1 it cannot listen or write its snapshot, 2 wrong settings or a wrong policy";
 

@@ -28,6 +28,8 @@ pub(super) fn start(log: &Log) {
     let lines = Lines { format: log.format, keys };
     let lines = layer().with_writer(std::io::stderr).with_ansi(false).event_format(lines);
     let is_told = filter_fn(move |about| keys || is_ours(about) || *about.level() <= Level::INFO);
+    // It would be told on the same stderr, and panic where that is gone, as with a terminal.
+    let lines = lines.log_internal_errors(false);
     let _ = Registry::default().with(log.level.clone()).with(lines.with_filter(is_told)).try_init();
 }
 

@@ -10,16 +10,19 @@ mod notify;
 mod operators;
 mod snapshot;
 
+use std::future::Future;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tollgate::{Gate, HeaderStyle, MemoryStore, Policy, PolicyError, Reload, Watch};
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
-use tollgate_server::{Backend, ReloadCounts, RespBounds, Server, ServerBuilder, Stopped, Tls};
+use tollgate_server::{
+    Backend, ReloadCounts, Reloader, RespBounds, Server, ServerBuilder, Stopped, Tls,
+};
 use tollgate_tower::ClientIp;
 
 use crate::paint::Paint;
-use crate::signals::Signals;
+use crate::signals::{Hangups, Signals};
 use crate::{Failure, policy_file};
 use banner::Banner;
 use config::{Config, Configured, Given, Reread, Store};
@@ -138,11 +141,13 @@ async fn serve(
     let (config, policy) = (&configured.config, backend.policy());
     // Before anything is announced: who reads it may send a signal at once.
     let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
+    let hangups = Hangups::new().map_err(cannot("wait for signals"))?;
     let notify = Notify::from_environment().map_err(cannot("notify the service manager"))?;
-    let (admin, anybody) = operators::admin(config, config.policy.as_deref())?;
+    let (admin, anybody) = operators::admin(config)?;
     let bound = server(config, backend.clone())?.admin(admin).bind().await;
     let server = bound.map_err(|error| Failure::Start(busy::explain(&error, config)))?;
     let counts = server.reload_counts();
+    let _again = AbortOnDrop::new(read_again(hangups, server.reloader(), configured.unwatched()));
     let following = folder.map(|folder| folder.follow(&backend, counts.clone()));
     let _following = following.transpose()?;
     let follow = |path| follow(&backend, path, (counts, configured.reread()));
@@ -227,6 +232,33 @@ fn default_policy() -> Result<Policy, Failure> {
 
 fn refused(error: PolicyError) -> Failure {
     Failure::Files(error.problems.iter().map(ToString::to_string).collect())
+}
+
+/// A task that ends with what it belongs to.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl AbortOnDrop {
+    fn new(work: impl Future<Output = ()> + Send + 'static) -> AbortOnDrop {
+        AbortOnDrop(tokio::spawn(work))
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Has everything read again that is from files, at every SIGHUP.
+async fn read_again(mut hangups: Hangups, reloader: Reloader, mut settings: Option<Reread>) {
+    loop {
+        hangups.next().await;
+        tracing::info!("SIGHUP: reading files again");
+        reloader.reload("SIGHUP").await;
+        for line in settings.as_mut().map(Reread::look).unwrap_or_default() {
+            tracing::warn!("{line}");
+        }
+    }
 }
 
 /// Puts in force what the file holds whenever that is something else.

@@ -1,7 +1,5 @@
 //! Who may operate the server, as it is configured.
 
-use std::path::Path;
-
 use tollgate_server::{Admin, AdminRole, AdminTokens};
 
 use super::busy::chain;
@@ -9,7 +7,7 @@ use super::config::Config;
 use crate::Failure;
 
 /// Who may, and whether that is anybody.
-pub(super) fn admin(config: &Config, policy: Option<&Path>) -> Result<(Admin, bool), Failure> {
+pub(super) fn admin(config: &Config) -> Result<(Admin, bool), Failure> {
     let mut tokens = AdminTokens::new();
     let wrong = |error| Failure::Usage(vec![chain(&error)]);
     for (token, name, role) in [
@@ -29,8 +27,10 @@ pub(super) fn admin(config: &Config, policy: Option<&Path>) -> Result<(Admin, bo
     if config.insecure_admin {
         admin = admin.insecure();
     }
-    if let Some(file) = policy {
-        admin = admin.policy_file(file);
+    match (&config.policy, &config.envoy_config) {
+        (Some(file), _) => admin = admin.policy_file(file),
+        (None, Some(folder)) => admin = admin.envoy_folder(folder),
+        (None, None) => {}
     }
     if let Some(file) = &config.audit {
         let file_name = file.display();

@@ -66,7 +66,7 @@ const BROKE_OFF: &str = "it broke off, some of it may have been done: see the lo
 
 /// Waits for an answer, and writes down what was changed, or what failed and may have been done in
 /// part; `None` where it broke off.
-async fn changed_and_written(
+pub(super) async fn changed_and_written(
     answering: Answering,
     begun: Begun,
     app: Arc<App>,

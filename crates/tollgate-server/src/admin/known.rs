@@ -78,14 +78,27 @@ impl KnownTokens {
         }
         loop {
             tokio::time::sleep(TOKENS_LOOK).await;
-            let tokens = Arc::clone(&self);
-            match blocking(move || tokens.look()).await {
-                Ok(Ok(Look::Changed)) => tracing::info!("the tokens of operators were changed"),
-                Ok(Err(error)) => {
-                    tracing::error!("{}; the tokens of operators stay as they were", told(&error));
-                }
-                _ => {}
+            self.look_and_tell().await;
+        }
+    }
+
+    /// Looks now. Who asks for it has written the whole file.
+    pub(super) async fn read_again(self: &Arc<Self>) {
+        if self.file.is_some() {
+            // The second look sees that it rests.
+            self.look_and_tell().await;
+            self.look_and_tell().await;
+        }
+    }
+
+    async fn look_and_tell(self: &Arc<Self>) {
+        let tokens = Arc::clone(self);
+        match blocking(move || tokens.look()).await {
+            Ok(Ok(Look::Changed)) => tracing::info!("the tokens of operators were changed"),
+            Ok(Err(error)) => {
+                tracing::error!("{}; the tokens of operators stay as they were", told(&error));
             }
+            _ => {}
         }
     }
 

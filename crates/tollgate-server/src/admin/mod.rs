@@ -9,6 +9,8 @@ mod keys;
 mod known;
 mod overrides;
 mod policy;
+mod policy_changes;
+mod policy_source;
 mod routes;
 mod seen;
 mod simulate;
@@ -24,6 +26,8 @@ use tollgate::{Limit, Limiter};
 
 use audit::{Audit, AuditFile};
 use known::KnownTokens;
+pub(crate) use policy::reload_as;
+use policy_source::PolicySource;
 pub(crate) use routes::{ROUTES, router};
 pub use tokens::{AdminRole, AdminTokenError, AdminTokens};
 
@@ -46,7 +50,7 @@ pub struct Admin {
     tokens: Arc<KnownTokens>,
     insecure: bool,
     audit: Option<AuditFile>,
-    policy_file: Option<PathBuf>,
+    policy_source: Option<PolicySource>,
 }
 
 /// Where operators are answered.
@@ -112,7 +116,16 @@ impl Admin {
     /// The policy is from this file, which operators may have read again.
     #[must_use]
     pub fn policy_file(mut self, path: impl Into<PathBuf>) -> Admin {
-        self.policy_file = Some(path.into());
+        self.policy_source = Some(PolicySource::File(path.into()));
+        self
+    }
+
+    /// The policy is from the files of this folder, which are Envoy's, as
+    /// [`Policy::load_envoy_folder`](tollgate::Policy::load_envoy_folder) reads them; operators may
+    /// have them read again.
+    #[must_use]
+    pub fn envoy_folder(mut self, path: impl Into<PathBuf>) -> Admin {
+        self.policy_source = Some(PolicySource::EnvoyFolder(path.into()));
         self
     }
 }
@@ -124,7 +137,7 @@ pub(crate) struct Operators {
     tokens: Arc<KnownTokens>,
     insecure: bool,
     audit: Audit,
-    policy_file: Option<PathBuf>,
+    policy_source: Option<PolicySource>,
     /// Wrong tokens by address; `None` only if its own limit were impossible.
     wrong_tokens: Option<Limiter>,
     /// Who was not let in is logged, and cannot fill the log.
@@ -143,7 +156,7 @@ impl Operators {
             tokens: admin.tokens,
             insecure: admin.insecure,
             audit: Audit::new(admin.audit),
-            policy_file: admin.policy_file,
+            policy_source: admin.policy_source,
             wrong_tokens,
             kept_out: Seldom::default(),
             simulating: tokio::sync::Mutex::default(),
@@ -153,6 +166,21 @@ impl Operators {
     /// Keeps up with the tokens of a file, if there is one; for ever.
     pub(crate) async fn follow_tokens(&self) {
         Arc::clone(&self.tokens).follow().await;
+    }
+
+    /// Reads the tokens of a file again, if there is one.
+    pub(crate) async fn read_tokens_again(&self) {
+        self.tokens.read_again().await;
+    }
+
+    /// Whether there is anything to read the policy from again.
+    pub(crate) fn has_policy_source(&self) -> bool {
+        self.policy_source.is_some()
+    }
+
+    /// Where the policy is from, as it is shown.
+    fn policy_name(&self) -> Option<String> {
+        self.policy_source.as_ref().map(ToString::to_string)
     }
 
     /// Whether operators are answered where everybody is.

@@ -1,19 +1,20 @@
 //! The policy: what is in force, whether another would be right, and putting it in force.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use tollgate::{FileError, Finding, Loaded, Policy, PolicyError, Replaced};
 use toml::de::{DeTable, DeValue};
 
-use super::call::{Answer, Begun, Call, Change, Reply, wrong};
+use super::call::{Answer, Begun, Call, Change, Reply, Who, wrong};
+use super::policy_changes::changes;
+use super::{AdminRole, guard};
 use crate::app::App;
 use crate::bounds::MAX_POLICY;
 use crate::http::Problem;
 use crate::operate::{Away, blocking};
+use crate::policy_version::version;
 
 pub(super) const EXAMPLE: &str =
     "[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"100/min burst 20\"\n";
@@ -32,8 +33,7 @@ impl Shown {
     async fn new(policy: Arc<Policy>) -> Result<Shown, Away> {
         blocking(move || {
             let toml = policy.to_toml();
-            let digest = Sha256::digest(&toml);
-            let version = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+            let version = version(&toml);
             Shown { toml, version }
         })
         .await
@@ -46,7 +46,7 @@ pub(super) async fn show(call: Call) -> Answer {
     let rules = policy.rules.len();
     let Shown { toml, version } = Shown::new(policy).await?;
     let as_json = DeTable::parse(&toml).map_or(Value::Null, |table| table_json(table.get_ref()));
-    let file = call.app.operators.policy_file.as_ref().map(|file| file.display().to_string());
+    let file = call.app.operators.policy_name();
     let told = json!({
         "version": version, "file": file, "rules": rules, "toml": toml, "policy": as_json,
     });
@@ -112,8 +112,11 @@ pub(super) async fn validate(mut call: Call) -> Answer {
 }
 
 fn findings(findings: &[Finding]) -> Value {
-    let told =
-        findings.iter().map(|of| json!({"line": of.line, "rule": of.rule, "message": of.message}));
+    let told = findings.iter().map(|of| {
+        json!({
+            "file": of.file, "line": of.line, "rule": of.rule, "message": of.message,
+        })
+    });
     told.collect()
 }
 
@@ -121,11 +124,8 @@ pub(super) async fn apply(mut call: Call) -> Answer {
     let query = call.query(&["if_version"])?;
     let app = Arc::clone(&call.app);
     let loaded = sent(&mut call).await?.map_err(|error| refused(&app, &error))?;
-    let note = app.operators.policy_file.as_ref().map(|file| {
-        format!(
-            "{} replaces this policy when it changes, put the change there, too",
-            file.display()
-        )
+    let note = app.operators.policy_name().map(|file| {
+        format!("{file} replaces this policy when it changes, put the change there, too")
     });
     loop {
         let seen = Seen::new(&app).await?;
@@ -145,26 +145,40 @@ pub(super) async fn apply(mut call: Call) -> Answer {
 
 pub(super) async fn reload(call: Call) -> Answer {
     call.query(&[])?;
-    let app = Arc::clone(&call.app);
-    let Some(file) = app.operators.policy_file.clone() else {
+    read_again(&call.app, &call.begun).await
+}
+
+/// Reads the policy again for somebody who is called so in the audit log and is no client, and says
+/// in the log what came of it.
+pub(crate) async fn reload_as(app: Arc<App>, name: &str) {
+    let (begun, again) = (Begun::default(), Arc::clone(&app));
+    let who = Who { name: name.to_owned(), role: AdminRole::Write, token: None, from: None };
+    let begins = begun.clone();
+    let answering = Box::pin(async move { read_again(&again, &begins).await });
+    let _ = guard::changed_and_written(answering, begun, app, who).await;
+}
+
+/// Puts in force what the policy's file or folder holds now.
+async fn read_again(app: &App, begun: &Begun) -> Answer {
+    let Some(source) = app.operators.policy_source.clone() else {
         let detail = "there is no policy file to read again: start the server with --policy FILE, \
                       or send a policy with PUT /admin/v1/policy";
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     };
     loop {
         // Before the file, so that nothing that was read later is replaced.
-        let seen = Seen::new(&app).await?;
-        let loaded = load(file.clone()).await?.map_err(|error| refused(&app, &error))?;
-        if let Some(reply) =
-            put_in_force((&app, &call.begun), &seen, &loaded, ("reload", None)).await?
-        {
+        let seen = Seen::new(app).await?;
+        let loaded = source.clone().load().await?.map_err(|error| {
+            error.findings.iter().for_each(|finding| tracing::error!("{finding}"));
+            tracing::error!("the policy was read again and stays as it was");
+            refused(app, &error)
+        })?;
+        if let Some(reply) = put_in_force((app, begun), &seen, &loaded, ("reload", None)).await? {
+            loaded.warnings.iter().for_each(|finding| tracing::warn!("{finding}"));
+            tracing::info!(rules = loaded.policy.rules.len(), "the policy was read again");
             return Ok(reply);
         }
     }
-}
-
-async fn load(file: PathBuf) -> Result<Result<Loaded, FileError>, Away> {
-    blocking(move || Policy::load(file)).await
 }
 
 /// The policy that a change begins with.
@@ -191,7 +205,8 @@ async fn put_in_force(
 ) -> Result<Option<Reply>, Problem> {
     let policy = loaded.policy.clone();
     let after = Shown::new(Arc::new(policy.clone())).await?.version;
-    let target = json!({"from_version": seen.version, "to_version": after});
+    let changes = changes(&seen.policy, &policy);
+    let target = json!({"from_version": seen.version, "to_version": after, "changes": changes});
     begun.change(action, target.clone());
     let (backend, replaced) = (app.backend.clone(), Arc::clone(&seen.policy));
     let replaced = blocking(move || backend.replace_seen(&replaced, policy)).await?;
@@ -217,8 +232,10 @@ fn refused(app: &App, error: &FileError) -> Problem {
 /// What the store refuses though the policy was found right.
 fn impossible(app: &App, error: &PolicyError) -> Problem {
     app.metrics.reloads.refused();
+    error.problems.iter().for_each(|problem| tracing::error!("{problem}"));
     let told = error.problems.iter();
-    let told = told.map(|of| json!({"line": 0, "rule": null, "message": of.to_string()}));
+    let told = told
+        .map(|of| json!({"file": "policy", "line": 0, "rule": null, "message": of.to_string()}));
     let detail = "the policy in force stays, the store cannot keep this one";
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).errors(told.collect())
 }

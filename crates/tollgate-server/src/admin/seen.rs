@@ -10,7 +10,7 @@ use crate::top::By;
 pub(super) async fn info(call: Call) -> Answer {
     call.query(&[])?;
     let (app, policy) = (&call.app, call.app.backend.policy());
-    let file = app.operators.policy_file.as_ref().map(|file| file.display().to_string());
+    let file = app.operators.policy_name();
     Ok(Reply::Told(json!({
         "name": call.who.name,
         "role": call.who.role.word(),

@@ -139,7 +139,7 @@ fn answered() -> Value {
             "type": text(), "title": text(), "status": count(), "detail": text(), "example": text(),
             "violated-policies": list(&text()), "errors": list(&refer("Finding")),
         }), &["type", "title", "status"]),
-        "Finding": whole(json!({"line": count(), "rule": maybe("string"), "message": text()})),
+        "Finding": whole(json!({"file": text(), "line": count(), "rule": maybe("string"), "message": text()})),
     })
 }
 

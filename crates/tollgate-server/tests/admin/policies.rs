@@ -72,7 +72,8 @@ fn a_policy_is_applied_as_a_whole_or_refused_as_a_whole() {
     assert_eq!(check(&server, "ana", 1)["limit"], 20);
     assert_eq!(get(&server, "audit")["changes"].as_array().unwrap().len(), 1);
     let metrics = server.ask("GET /metrics", &[]).body;
-    let reloads: Vec<_> = metrics.lines().filter(|line| line.contains("reloads_total{")).collect();
+    let reloads: Vec<_> =
+        metrics.lines().filter(|line| line.contains("policy_reloads_total{")).collect();
     assert!(!reloads.is_empty() && reloads.iter().all(|line| line.ends_with(" 1")), "{reloads:?}");
 }
 
@@ -144,6 +145,60 @@ fn a_reload_reads_the_file_again_now() {
     let note = applied["result"]["note"].as_str().unwrap();
     assert!(note.contains(&*file.0.to_string_lossy()), "it says what will overwrite it: {note}");
     assert_eq!(get(&server, "policy")["file"], *file.0.to_string_lossy());
+}
+
+#[test]
+fn a_folder_of_envoys_files_is_read_again_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let domain = |name: &str, count: u32| {
+        format!(
+            "domain: {name}\ndescriptors:\n  - key: user\n    rate_limit: {{ unit: hour, requests_per_unit: {count} }}\n"
+        )
+    };
+    write("edge.yaml", &domain("edge", 5));
+    let server = Running::with(|server| server.admin(admin().envoy_folder(folder.path())));
+    assert_eq!(post(&server, "reload", "")["result"]["rules"], 1);
+    write("shop.yaml", &domain("shop", 7));
+    let done = post(&server, "reload", "");
+    assert_eq!(done["result"]["rules"], 2);
+    let added = done["target"]["changes"]["rules"]["added"].as_array().unwrap();
+    assert_eq!(added.len(), 1, "{done}");
+    write("shop.yaml", "domain: shop\ndescriptors: 5\n");
+    let refused = ask(&server, WRITE, "POST /admin/v1/reload", "").problem(422);
+    let file = refused["errors"][0]["file"].as_str().unwrap();
+    assert!(file.ends_with("shop.yaml"), "{refused}");
+    assert_eq!(get(&server, "policy")["file"], *folder.path().to_string_lossy());
+    assert_eq!(get(&server, "policy")["rules"], 2);
+}
+
+#[test]
+fn the_audit_log_says_what_a_policy_has_changed() {
+    let server = operated();
+    let other = format!("{OTHER}\n[[rule]]\nname = \"new\"\nlimit = \"1/s\"\n");
+    put(&server, "policy", &other);
+    let told = get(&server, "audit");
+    let changes = &told["changes"][0]["target"]["changes"];
+    let rules = json!({
+        "added": ["new"], "removed": ["per-ip", "quiet"], "changed": ["per-user"], "left_out": 0,
+    });
+    assert_eq!(*changes, json!({"rules": rules, "beside": ["deny"]}), "{told}");
+}
+
+#[test]
+fn servers_of_one_policy_have_one_hash() {
+    let hash = |server: &Running| {
+        let metrics = server.ask("GET /metrics", &[]).body;
+        let line = metrics.lines().find(|line| line.starts_with("tollgate_policy_info{hash=\""));
+        line.unwrap().split('"').nth(1).unwrap().to_owned()
+    };
+    let (one, other) = (operated(), operated());
+    assert_eq!(hash(&one), hash(&other));
+    assert_eq!(hash(&one), get(&one, "policy")["version"].as_str().unwrap());
+    put(&one, "policy", OTHER);
+    assert_ne!(hash(&one), hash(&other));
+    put(&other, "policy", &format!("# the same\n{OTHER}"));
+    assert_eq!(hash(&one), hash(&other));
 }
 
 #[test]

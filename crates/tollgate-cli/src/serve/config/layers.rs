@@ -149,6 +149,12 @@ impl Configured {
     fn other_policy(&self) -> Option<String> {
         let other =
             self.find("policy").filter(|given| !matches!(given.source, Source::File { .. }))?;
+    /// The settings in a file that nobody watches, since the policy is in another.
+    pub(crate) fn unwatched(&self) -> Option<Reread> {
+        let file = self.file.as_deref().filter(|file| self.config.policy.as_deref() != Some(file));
+        file.map(Reread::new)
+    }
+
         let name = other.name();
         Some(format!("the rules in the configuration file are not in force, {name} names others"))
     }
