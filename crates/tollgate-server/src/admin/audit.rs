@@ -22,7 +22,10 @@ pub(super) struct Audit {
 
 /// Where changes are written down.
 #[derive(Clone, Debug)]
-pub(super) struct AuditFile(Arc<Mutex<File>>);
+pub(super) struct AuditFile {
+    path: Arc<Path>,
+    file: Arc<Mutex<File>>,
+}
 
 /// A change.
 #[derive(Clone, Debug, Serialize)]
@@ -41,19 +44,43 @@ pub(super) struct Entry {
 impl AuditFile {
     /// Opens it, or makes it for its owner alone.
     pub(super) fn open(path: &Path) -> io::Result<AuditFile> {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(AuditFile(Arc::new(Mutex::new(options.open(path)?))))
+        let file = Arc::new(Mutex::new(opened(path)?));
+        Ok(AuditFile { path: path.into(), file })
     }
 
-    /// Appends a line, which is on the disk afterwards.
+    /// Appends a line, which is on the disk afterwards: in the file that has the name now, since
+    /// whoever rotates logs gives the one before another name.
     fn append(&self, line: &[u8]) -> io::Result<()> {
-        let mut file = self.0.lock();
+        let mut file = self.file.lock();
+        if !is_same(&self.path, &file) {
+            *file = opened(&self.path)?;
+        }
         file.write_all(line)?;
         file.sync_data()
     }
+}
+
+fn opened(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Whether the name still is that of the file.
+#[cfg(unix)]
+fn is_same(path: &Path, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |of: std::fs::Metadata| (of.dev(), of.ino());
+    let named = std::fs::metadata(path).map(identity).ok();
+    named.is_some() && named == file.metadata().map(identity).ok()
+}
+
+/// Elsewhere a file that is open keeps its name.
+#[cfg(not(unix))]
+fn is_same(_: &Path, _: &File) -> bool {
+    true
 }
 
 impl Audit {
@@ -105,6 +132,25 @@ mod tests {
             target: Value::Null,
             result: Value::Null,
         }
+    }
+
+    #[tokio::test]
+    #[cfg(unix)]
+    async fn a_file_that_was_given_another_name_is_left_alone_and_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let audit = Audit::new(Some(AuditFile::open(&path).unwrap()));
+        audit.add(entry(1)).await;
+        std::fs::rename(&path, folder.path().join("audit.jsonl.1")).unwrap();
+        audit.add(entry(2)).await;
+        audit.add(entry(3)).await;
+        let lines = |name: &str| {
+            let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (before, after) = (lines("audit.jsonl.1"), lines("audit.jsonl"));
+        assert_eq!((before.len(), after.len()), (1, 2));
+        assert!(before[0].contains("ana-1") && after[0].contains("ana-2"), "{before:?} {after:?}");
     }
 
     #[tokio::test]
