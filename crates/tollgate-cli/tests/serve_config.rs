@@ -218,6 +218,102 @@ fn validate_checks_the_settings_with_the_policy() {
 }
 
 #[test]
+fn validate_follows_the_policy_that_the_settings_name() {
+    let folder = Folder::with(&[
+        ("good.toml", "[server]\npolicy = \"etc/own.toml\"\n"),
+        ("bad.toml", "[server]\npolicy = \"etc/bad.toml\"\n"),
+        ("gone.toml", "[server]\npolicy = \"etc/gone.toml\"\n"),
+        ("envoy.toml", "[server]\nenvoy_config = \"etc\"\n"),
+    ]);
+    std::fs::create_dir(folder.path().join("etc")).unwrap();
+    folder.write("etc/own.toml", RULE);
+    folder.write("etc/bad.toml", RULE.replace("limit", "limt"));
+    folder.write("etc/edge.yaml", "domain: edge\ndescriptors: 5\n");
+    let said = folder.tollgate(&["validate", "good.toml"]);
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (Some(0), "good.toml: ok, 1 rule\n"),
+        "{}",
+        said.err
+    );
+    for (file, line) in [
+        ("bad.toml", "etc/bad.toml:4: rule \"own\": unknown key `limt`"),
+        ("gone.toml", "etc/gone.toml: "),
+        ("envoy.toml", "etc/edge.yaml:"),
+    ] {
+        let said = folder.tollgate(&["validate", file]);
+        assert_eq!(said.code, Some(2), "{file}: {}", said.out);
+        assert!(said.err.contains(line), "{line} in {}", said.err);
+    }
+}
+
+#[test]
+fn what_serve_would_refuse_is_refused_by_all_with_file_and_line() {
+    let large = RULE.replace("5/h", "18446744073709551615/h");
+    let folder = Folder::with(&[
+        (
+            "t.toml",
+            "[server]\nstore = \"redis://:s3cret@x:bad\"\nadmin_token_write = \"hunter2\"\n",
+        ),
+        (
+            "twice.toml",
+            "[server]\nadmin_token_read = \"0123456789abcdef\"\nadmin_token_write = \"0123456789abcdef\"\n",
+        ),
+        ("large.toml", &format!("[server]\nstore = \"redis://127.0.0.1:1/0\"\n{large}")),
+    ]);
+    let config = ["--config", "t.toml"];
+    let asked = [
+        folder.tollgate(&["validate", "t.toml"]),
+        print_config(&folder, &[], &config),
+        folder.tollgate(&[&["serve"][..], &config].concat()),
+    ];
+    for said in asked {
+        assert_eq!(said.code, Some(2), "{}", said.out);
+        for line in [
+            "t.toml:2: server.store is \"redis://:***@x:bad\", must be like redis://",
+            "t.toml:3: server.admin_token_write is \"***\", must have 16 to 256",
+        ] {
+            assert!(said.err.contains(line), "{line} in {}", said.err);
+        }
+        assert!(!said.err.contains("s3cret") && !said.err.contains("hunter2"), "{}", said.err);
+    }
+    let said = folder.tollgate(&["validate", "twice.toml"]);
+    assert!(
+        said.err.contains("twice.toml:3: server.admin_token_write is the same"),
+        "{}",
+        said.err
+    );
+    let serves = folder.tollgate(&["serve", "--config", "large.toml"]);
+    let validates = folder.tollgate(&["validate", "large.toml"]);
+    assert_eq!((serves.code, validates.code), (Some(2), Some(2)), "{}", validates.out);
+    assert_eq!(serves.err, validates.err);
+    assert!(serves.err.starts_with("large.toml"), "{}", serves.err);
+}
+
+#[test]
+fn settings_that_undo_each_other_are_warned_of() {
+    let folder = Folder::with(&[("tokens", "")]);
+    for (arguments, warning) in [
+        (
+            vec!["--http", "off", "--admin-tokens", "tokens"],
+            "--admin-tokens is of no use: operators are answered where http is, which is off",
+        ),
+        (vec!["--admin", "off", "--insecure-admin"], "--insecure-admin is of no use: admin is off"),
+        (
+            vec!["--attribute", "ip=x-foo"],
+            "--attribute: ip=x-foo replaces ip, which is the client's address as trusted proxies",
+        ),
+    ] {
+        let said = print_config(&folder, &[], &arguments);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains(warning), "{warning} in {}", said.err);
+    }
+    let right = ["--http", "off", "--admin", "127.0.0.1:0", "--admin-tokens", "tokens"];
+    assert_eq!(print_config(&folder, &[], &right).err, "");
+    assert_eq!(print_config(&folder, &[], &["--attribute", "user=x-user"]).err, "");
+}
+
+#[test]
 fn a_variable_that_nobody_reads_is_told_only_where_it_looks_misspelt() {
     let strange = [
         ("TOLLGATE_HTPP", "off"),

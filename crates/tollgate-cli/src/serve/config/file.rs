@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use tollgate::{Finding, Loaded};
+use tollgate::{Finding, Loaded, Policy};
+use tollgate_redis::{RedisGate, RedisStore};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::layers::{Configured, Given, Item, Source};
 use super::setting::{Setting, Shape};
 use super::settings::SETTINGS;
+use super::{Config, Store};
 use crate::policy_file;
 use crate::test::{Document, expected, unknown};
 
@@ -22,18 +24,56 @@ pub(super) struct ConfigFile {
     pub(super) wrong: Vec<Finding>,
 }
 
-/// Reads a policy file and looks at the settings of a server in it, if there are any. The findings
-/// say everything that is wrong with either.
+/// Reads a policy file and looks at the settings of a server in it, if there are any: the policy that
+/// they name is the one that is read then, for the store that they name. The findings say
+/// everything that is wrong with any of it.
 pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
     let loaded = policy_file::read(path);
     let is_toml = !matches!(path.extension().and_then(|it| it.to_str()), Some("yaml" | "yml"));
     // A pipe cannot be read twice.
     let is_read = is_toml && path.is_file();
     let file = if is_read { ConfigFile::of(path, &loaded) } else { ConfigFile::default() };
-    let mut wrong = file.wrong;
-    wrong.extend(Configured::wrong_in(file.given));
+    let (mut wrong, holds_policy) = (file.wrong, file.holds_policy);
+    let config = match Configured::of_file(file.given) {
+        Ok(configured) => configured.config,
+        Err(more) => {
+            wrong.extend(more);
+            Config::default()
+        }
+    };
     wrong.sort_by_key(|finding| finding.line);
-    if wrong.is_empty() { loaded } else { Err(wrong) }
+    let named = match (&config.policy, &config.envoy_config) {
+        (Some(policy), _) if !holds_policy => Some(policy_file::read(policy)),
+        (None, Some(folder)) => {
+            Some(Policy::load_envoy_folder(folder).map_err(|error| error.findings))
+        }
+        _ => None,
+    };
+    let loaded = match named {
+        Some(Err(findings)) => {
+            wrong.extend(findings);
+            loaded
+        }
+        Some(named) => named,
+        None => loaded,
+    };
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let loaded = loaded?;
+    let refused = refused_by_store(&config, &loaded.policy, path);
+    if refused.is_empty() { Ok(loaded) } else { Err(refused) }
+}
+
+/// What a Redis could not keep of a policy. It is not called.
+fn refused_by_store(config: &Config, policy: &Policy, path: &Path) -> Vec<Finding> {
+    let Store::Redis(url) = &config.store else { return Vec::new() };
+    let Ok(store) = RedisStore::open(url) else { return Vec::new() };
+    let Err(error) = RedisGate::builder(store).build(policy.clone()) else { return Vec::new() };
+    let policy = config.policy.as_deref().or(config.envoy_config.as_deref()).unwrap_or(path);
+    let finding =
+        |message| Finding { file: policy.display().to_string(), line: 0, rule: None, message };
+    error.problems.iter().map(|problem| finding(problem.to_string())).collect()
 }
 
 impl ConfigFile {

@@ -62,7 +62,7 @@ impl Given {
     }
 
     /// What the setting is called where it was given.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match &self.source {
             Source::Default | Source::File { .. } => format!("server.{}", self.setting.name),
             Source::Variable(variable) => variable.clone(),
@@ -122,21 +122,36 @@ impl Configured {
         if file.holds_policy {
             configured.warnings.extend(configured.other_policy());
         }
+        configured.warnings.extend(configured.probably_wrong());
         configured.check(&mut wrong);
         if wrong.is_empty() { Ok(configured) } else { Err(wrong) }
     }
 
     /// What is wrong with the values that a file gives.
     pub(super) fn wrong_in(given: Vec<Given>) -> Vec<Finding> {
+        Configured::of_file(given).err().unwrap_or_default()
+    }
+
+    /// What the values of a file come to, by themselves.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub(super) fn of_file(given: Vec<Given>) -> Result<Configured, Vec<Finding>> {
         let (mut configured, mut wrong) = (Configured::default(), Vec::new());
         given.into_iter().for_each(|given| configured.put(given, &mut wrong));
         configured.check_pairs(&mut wrong);
-        wrong
+        if wrong.is_empty() { Ok(configured) } else { Err(wrong) }
     }
 
     /// The settings in the file that is watched, if that is the one that the policy is in.
     pub(crate) fn reread(&self) -> Option<Reread> {
         let file = self.file.as_deref().filter(|file| self.config.policy.as_deref() == Some(file));
+        file.map(Reread::new)
+    }
+
+    /// The settings in a file that nobody watches, since the policy is in another.
+    pub(crate) fn unwatched(&self) -> Option<Reread> {
+        let file = self.file.as_deref().filter(|file| self.config.policy.as_deref() != Some(file));
         file.map(Reread::new)
     }
 
@@ -149,12 +164,6 @@ impl Configured {
     fn other_policy(&self) -> Option<String> {
         let other =
             self.find("policy").filter(|given| !matches!(given.source, Source::File { .. }))?;
-    /// The settings in a file that nobody watches, since the policy is in another.
-    pub(crate) fn unwatched(&self) -> Option<Reread> {
-        let file = self.file.as_deref().filter(|file| self.config.policy.as_deref() != Some(file));
-        file.map(Reread::new)
-    }
-
         let name = other.name();
         Some(format!("the rules in the configuration file are not in force, {name} names others"))
     }
@@ -202,6 +211,15 @@ impl Configured {
                 let what = format!("is given without {other} (--{flag}), give both");
                 wrong.push(given.wrong(line, &what));
             }
+        }
+        if let (Some(given), Some(_)) =
+            (self.find("admin_token_write"), &self.config.admin_token_read)
+            && self.config.admin_token_read == self.config.admin_token_write
+        {
+            let line = given.items.first().map_or(0, |item| item.line);
+            wrong.push(
+                given.wrong(line, "is the same as admin_token_read, each needs one of its own"),
+            );
         }
         if let (Some(given), Some(_)) = (self.find("envoy_config"), self.find("policy")) {
             let line = given.items.first().map_or(0, |item| item.line);

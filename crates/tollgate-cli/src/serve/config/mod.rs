@@ -1,5 +1,6 @@
 //! What the server is told: by a file, by the environment, by flags. A later one of these wins.
 
+mod doubts;
 mod file;
 mod layers;
 mod print;

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::HeaderName;
-use tollgate_server::AdminListen;
+use tollgate_redis::{RedisStore, StoreError};
+use tollgate_server::{AdminListen, AdminRole, AdminTokens};
 use tollgate_tower::ClientIp;
 use tracing_subscriber::filter::Targets;
 
@@ -35,6 +36,17 @@ pub(super) fn admin(text: &str) -> Result<AdminListen, String> {
 
 pub(super) fn secret(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// A token of an operator, as the server takes them.
+pub(super) fn token(text: &str) -> Result<String, String> {
+    match AdminTokens::new().add("given", AdminRole::Read, text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(_) => {
+            Err("must have 16 to 256 printable ASCII characters, as from: openssl rand -hex 24"
+                .to_owned())
+        }
+    }
 }
 
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
@@ -78,7 +90,12 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
 pub(super) fn store(text: &str) -> Result<Store, String> {
     match text.split_once("://") {
         None if text == "memory" => Ok(Store::Memory),
-        Some((scheme, _)) if scheme.starts_with("redis") => Ok(Store::Redis(text.to_owned())),
+        // Calls nobody: only what is wrong with the URL is found.
+        Some((scheme, _)) if scheme.starts_with("redis") => match RedisStore::open(text) {
+            Ok(_) => Ok(Store::Redis(text.to_owned())),
+            Err(StoreError::Url(right)) => Err(right),
+            Err(error) => Err(format!("which cannot be used: {error}")),
+        },
         _ => Err("must be memory, or a URL such as redis://127.0.0.1:6379, rediss://host, \
                   redis+cluster://host1,host2 or redis+sentinel://host/name"
             .to_owned()),
@@ -135,6 +152,22 @@ mod tests {
         for wrong in ["", "redis", "localhost:6379", "http://localhost"] {
             let error = store(wrong).err().unwrap();
             assert!(error.contains("redis://127.0.0.1:6379"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_nobody_could_connect_to_is_refused_without_its_password() {
+        for wrong in ["redis://:s3cret@x:bad", "redis://", "redis://:s3cret@h?timeot=5"] {
+            let error = store(wrong).err().unwrap_or_else(|| panic!("{wrong} is right"));
+            assert!(error.contains("must") && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_can_be_guessed_is_refused() {
+        assert_eq!(token("0123456789abcdef"), Ok("0123456789abcdef".to_owned()));
+        for wrong in ["", "hunter2", "with a blank in it", &"x".repeat(257)] {
+            assert!(token(wrong).unwrap_err().contains("16 to 256"), "{wrong}");
         }
     }
 

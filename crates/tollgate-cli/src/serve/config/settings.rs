@@ -7,7 +7,7 @@ use tollgate_server::ProxyHeaders;
 use super::LogFormat;
 use super::readers::{
     admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, time,
-    up_to, wait, whole,
+    token, up_to, wait, whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -76,13 +76,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         ("admin_token_read", "admin-token-read", "TOKEN"),
         Shape::Secret,
         "A token of somebody who may look; better not on a command line",
-        |config, text| secret(text).map(|token| config.admin_token_read = Some(token)),
+        |config, text| token(text).map(|token| config.admin_token_read = Some(token)),
     ),
     Setting::new(
         ("admin_token_write", "admin-token-write", "TOKEN"),
         Shape::Secret,
         "A token of somebody who may change things; better not on a command line",
-        |config, text| secret(text).map(|token| config.admin_token_write = Some(token)),
+        |config, text| token(text).map(|token| config.admin_token_write = Some(token)),
     ),
     Setting::new(
         ("insecure_admin", "insecure-admin", "BOOL"),
