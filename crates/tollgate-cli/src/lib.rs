@@ -8,6 +8,7 @@ mod check;
 mod diff;
 mod duration;
 mod explain;
+mod health;
 mod import;
 mod moment;
 mod paint;
@@ -52,6 +53,7 @@ enum Command {
     Diff(diff::Diff),
     Replay(replay::Replay),
     Top(Box<top::Top>),
+    Health(health::Health),
     Import(import::Import),
     Schema(schema::Schema),
 }
@@ -65,6 +67,8 @@ enum Failure {
     Output(io::Error),
     /// A server cannot start: why.
     Start(String),
+    /// It was told already, in a log: the exit code.
+    Told(i32),
 }
 
 /// What a command that looks for something has found.
@@ -103,6 +107,7 @@ pub fn run() -> ExitCode {
         Command::Diff(diff) => diff.run(&mut out, paint),
         Command::Replay(replay) => replay.run(&mut out, paint),
         Command::Top(top) => top.run(&mut out, paint).map(|()| Found::Good),
+        Command::Health(health) => health.run(&mut out),
         Command::Import(import) => import.run(&mut out),
         Command::Schema(schema) => schema.run(&mut out),
     };
@@ -119,6 +124,7 @@ pub fn run() -> ExitCode {
             say(format_args!("{message}"));
             ExitCode::FAILURE
         }
+        Err(Failure::Told(code)) => exit_code(code),
         Err(Failure::Usage(messages)) => {
             messages.iter().for_each(|message| say(format_args!("{message}")));
             exit_code(2)

@@ -1,6 +1,8 @@
 //! The server under a service manager: what it logs, and what it notifies.
 #![cfg(unix)]
 
+#[path = "support/logged.rs"]
+mod logged;
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,6 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use logged::Logged;
 use serde_json::Value;
 use support::Folder;
 
@@ -56,18 +59,18 @@ impl Drop for Served {
 
 #[test]
 fn a_log_in_json_has_an_object_in_each_line() {
-    let folder = Folder::new();
-    let log = Served::start(&folder, &[("TOLLGATE_HTPP", "x")], &["--log-format", "json"]).log();
-    let lines: Vec<Value> =
-        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let served = Logged::start(&Folder::new(), &[("TOLLGATE_HTPP", "x")], &[]);
+    served.signal("TERM");
+    let after = served.until("stopped");
+    let lines: Vec<&Value> = served.before.iter().chain(&after).collect();
     let has = |level: &str, message: &str| {
         lines.iter().any(|line| {
             line["level"] == level
                 && line["message"].as_str().is_some_and(|it| it.contains(message))
         })
     };
-    assert!(has("WARN", "did you mean TOLLGATE_HTTP"), "{log}");
-    assert!(has("INFO", "stopped"), "{log}");
+    assert!(has("WARN", "did you mean TOLLGATE_HTTP"), "{lines:?}");
+    assert!(has("INFO", "stopped"), "{lines:?}");
     assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["target"].is_string()));
 }
 

@@ -1,21 +1,26 @@
 //! What a server says when it has started.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use tollgate::{KeyPart, Numbers, Policy, Rule};
+use tollgate::{KeyPart, Listing, Numbers, Policy, Rule};
 
 use super::config::Store;
+use super::sample;
 use crate::paint::{Paint, Tone, printable};
+use crate::words;
 
-/// Rules of a policy that are named one by one.
+/// Rules of a policy that are named one by one, and names of lists and tiers.
 const SHOWN_RULES: usize = 10;
 
 pub(super) struct Banner<'a> {
     pub(super) http: Option<SocketAddr>,
     pub(super) grpc: Option<SocketAddr>,
     pub(super) resp: Option<SocketAddr>,
+    /// Whether clients of the Redis protocol must say one.
+    pub(super) password: bool,
     pub(super) tls: bool,
     /// Whether clients must have a certificate.
     pub(super) known_clients: bool,
@@ -82,16 +87,22 @@ impl Banner<'_> {
     fn write_what_to_try(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\ntry")?;
         let (s, tls) = if self.tls { ("s", " --tls") } else { ("", "") };
+        let sample = sample::request(self.policy);
         if let Some(http) = self.http.map(reached) {
-            writeln!(
-                out,
-                "  curl -i http{s}://{http}/v1/check -d '{{\"attributes\": {{\"user\": \"42\"}}}}'"
-            )?;
+            let text = |text: &str| serde_json::Value::from(text).to_string();
+            let pair =
+                |(name, value): &(String, String)| format!("{}: {}", text(name), text(value));
+            let attributes = sample.iter().map(pair).collect::<Vec<_>>().join(", ");
+            let body = for_a_shell(&format!("{{\"attributes\": {{{attributes}}}}}"));
+            writeln!(out, "  curl -i http{s}://{http}/v1/check -d {body}")?;
             writeln!(out, "  curl http{s}://{http}/metrics")?;
         }
         if let Some(resp) = self.resp.map(reached) {
             let (host, port) = (resp.ip(), resp.port());
-            writeln!(out, "  redis-cli{tls} -h {host} -p {port} TG.CHECK user 42")?;
+            let password = if self.password { " -a PASSWORD" } else { "" };
+            let words = sample.iter().flat_map(|(name, value)| [name, value]);
+            let words = words.map(|word| for_a_shell(word)).collect::<Vec<_>>().join(" ");
+            writeln!(out, "  redis-cli{tls} -h {host} -p {port}{password} TG.CHECK {words}")?;
         }
         Ok(())
     }
@@ -100,11 +111,61 @@ impl Banner<'_> {
         for rule in self.policy.rules.iter().take(SHOWN_RULES) {
             writeln!(out, "            {}", printable(&line(rule)))?;
         }
-        match self.policy.rules.len().saturating_sub(SHOWN_RULES) {
-            0 => Ok(()),
-            more => writeln!(out, "            and {more} more"),
+        if let more @ 1.. = self.policy.rules.len().saturating_sub(SHOWN_RULES) {
+            writeln!(out, "            and {more} more")?;
         }
+        let own = self.policy.rules.iter().flat_map(|rule| rule.tiers.keys());
+        let tiers: BTreeSet<&str> =
+            self.policy.tiers.keys().chain(own).map(String::as_str).collect();
+        let of = |lists: &'_ [Listing]| lists.iter().map(|list| list.name.clone()).collect();
+        for (what, names) in [
+            ("tiers", tiers.into_iter().map(str::to_owned).collect::<Vec<_>>()),
+            ("allow lists", of(&self.policy.allow)),
+            ("deny lists", of(&self.policy.deny)),
+        ] {
+            if !names.is_empty() {
+                writeln!(out, "            {what}: {}", printable(&few(&names)))?;
+            }
+        }
+        Ok(())
     }
+
+    /// The same for programs.
+    pub(super) fn log(&self) {
+        let text = |address: Option<SocketAddr>| address.map(tracing::field::display);
+        let store = if let Store::Memory = self.store { "memory" } else { "redis" };
+        let file = self.file.map(|file| file.display().to_string());
+        tracing::info!(
+            http = text(self.http),
+            grpc = text(self.grpc),
+            resp = text(self.resp),
+            admin = text(self.admin),
+            tls = self.tls,
+            store,
+            policy = file.as_deref(),
+            rules = self.policy.rules.len(),
+            version = env!("CARGO_PKG_VERSION"),
+            "listening"
+        );
+    }
+}
+
+/// The first of some names.
+fn few(names: &[String]) -> String {
+    let shown = names.iter().take(SHOWN_RULES).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN_RULES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// A word as a shell takes it, whatever is in it.
+fn for_a_shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/@%+=-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", printable(word).replace('\'', r"'\''"))
 }
 
 fn line(rule: &Rule) -> String {
@@ -116,8 +177,12 @@ fn line(rule: &Rule) -> String {
     };
     let key: Vec<_> = rule.key.iter().map(part).collect();
     let of = if key.is_empty() { String::new() } else { format!(" for each {}", key.join(", ")) };
+    let block = match &rule.block {
+        Some(block) => format!(", blocked for {}", words::block(Some(block))),
+        None => String::new(),
+    };
     let shadow = if rule.shadow { ", only reported" } else { "" };
-    format!("{}: {numbers}{of}{shadow}", rule.name)
+    format!("{}: {numbers}{of}{block}{shadow}", rule.name)
 }
 
 fn part(part: &KeyPart) -> String {
@@ -128,7 +193,7 @@ fn part(part: &KeyPart) -> String {
 }
 
 /// Where it is reached from this machine.
-fn reached(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reached(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use tollgate::{FileError, Finding, Policy, PolicyError, Problem, Reload};
+use tollgate::{FileError, Finding, Loaded, Policy, PolicyError, Problem, Reload};
 use tollgate_server::{Backend, ReloadCounts};
 
 use super::{cannot, tell_reload};
@@ -34,15 +34,12 @@ pub(super) struct Following {
 
 impl EnvoyFolder {
     /// The folder, and the policy of its files.
-    pub(super) fn open(path: &Path) -> Result<(EnvoyFolder, Policy), Failure> {
+    pub(super) fn open(path: &Path) -> Result<(EnvoyFolder, Loaded), Failure> {
         // Before they are read, so that no change goes unseen.
         let known = trace(path);
         let loaded = Policy::load_envoy_folder(path)
             .map_err(|error| Failure::Files(policy_file::lines(&error.findings)))?;
-        for line in policy_file::lines(&loaded.warnings) {
-            crate::tell(format_args!("warning: {line}"));
-        }
-        Ok((EnvoyFolder { path: path.to_owned(), known }, loaded.policy))
+        Ok((EnvoyFolder { path: path.to_owned(), known }, loaded))
     }
 
     /// Puts in force what the files say whenever that is something else. Where any is wrong, what

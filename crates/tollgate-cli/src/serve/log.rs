@@ -18,6 +18,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::config::{Log, LogFormat};
+use crate::Failure;
 
 /// Fields that may tell who a client is.
 const NAMES_CLIENTS: [&str; 4] = ["attributes", "client", "key", "peer"];
@@ -27,10 +28,24 @@ pub(super) fn start(log: &Log) {
     let keys = log.keys;
     let lines = Lines { format: log.format, keys };
     let lines = layer().with_writer(std::io::stderr).with_ansi(false).event_format(lines);
-    let is_told = filter_fn(move |about| keys || is_ours(about) || *about.level() <= Level::INFO);
     // It would be told on the same stderr, and panic where that is gone, as with a terminal.
     let lines = lines.log_internal_errors(false);
+    let is_told = filter_fn(move |about| keys || is_ours(about) || *about.level() <= Level::INFO);
     let _ = Registry::default().with(log.level.clone()).with(lines.with_filter(is_told)).try_init();
+}
+
+/// Tells in the log why it cannot go on, where that is for programs: every line of it is JSON then.
+pub(super) fn tell(log: &Log, failure: Failure) -> Failure {
+    if log.format != LogFormat::Json || !tracing::enabled!(Level::ERROR) {
+        return failure;
+    }
+    let (lines, code) = match failure {
+        Failure::Usage(lines) | Failure::Files(lines) => (lines, 2),
+        Failure::Start(line) => (vec![line], 1),
+        other => return other,
+    };
+    lines.iter().for_each(|line| tracing::error!("{line}"));
+    Failure::Told(code)
 }
 
 /// Whether it is known what is in its fields: the details of a library's doings may hold anything.

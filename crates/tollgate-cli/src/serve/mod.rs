@@ -8,13 +8,17 @@ mod flags;
 mod log;
 mod notify;
 mod operators;
+mod sample;
 mod snapshot;
 
 use std::future::Future;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use tollgate::{Gate, HeaderStyle, MemoryStore, Policy, PolicyError, Reload, Watch};
+use tollgate::{
+    Finding, Gate, HeaderStyle, Loaded, MemoryStore, Policy, PolicyError, Reload, Watch,
+};
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
 use tollgate_server::{
     Backend, ReloadCounts, Reloader, RespBounds, Server, ServerBuilder, Stopped, Tls,
@@ -25,10 +29,11 @@ use crate::paint::Paint;
 use crate::signals::{Hangups, Signals};
 use crate::{Failure, policy_file};
 use banner::Banner;
-use config::{Config, Configured, Given, Reread, Store};
+use config::{Config, Configured, Given, LogFormat, Reread, Store};
 use envoy_folder::EnvoyFolder;
 use notify::Notify;
 
+pub(crate) use banner::reached;
 pub(crate) use config::{read_both, schema};
 
 /// What is enforced where no policy is given.
@@ -44,7 +49,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write, paint: Paint) -> Result<(), Failure> {
-        let configured = self.configured()?;
+        let configured = configured(self.config.as_deref(), &self.given)?;
         if self.print_config {
             for warning in &configured.warnings {
                 crate::tell(format_args!("warning: {warning}"));
@@ -59,32 +64,53 @@ impl Serve {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(cannot("start"))?;
         log::start(&config.log);
-        let backend = backend(config)?;
         configured.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        runtime.block_on(serve(&configured, backend, (out, paint)))
+        let served = backend(&configured)
+            .and_then(|backend| runtime.block_on(serve(&configured, backend, (out, paint))));
+        served.map_err(|failure| log::tell(&config.log, failure))
     }
+}
 
-    fn configured(&self) -> Result<Configured, Failure> {
-        let variables: Vec<_> = std::env::vars_os().collect();
-        let named =
-            variables.iter().find(|(name, value)| name == "TOLLGATE_CONFIG" && !value.is_empty());
-        let file = self.config.clone().or_else(|| named.map(|(_, value)| PathBuf::from(value)));
-        Configured::read(file.as_deref(), &variables, &self.given)
-            .map_err(|wrong| Failure::Files(policy_file::lines(&wrong)))
+/// What the file, the environment and flags say.
+fn configured(file: Option<&Path>, given: &[Given]) -> Result<Configured, Failure> {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let named =
+        variables.iter().find(|(name, value)| name == "TOLLGATE_CONFIG" && !value.is_empty());
+    let file = file.or_else(|| named.map(|(_, value)| Path::new(value)));
+    Configured::read(file, &variables, given)
+        .map_err(|wrong| Failure::Files(policy_file::lines(&wrong)))
+}
+
+/// Where the settings say that a server listens for HTTP, and whether with TLS.
+pub(crate) fn listens_for_http(file: Option<&Path>) -> Result<(SocketAddr, bool), Failure> {
+    let config = configured(file, &[])?.config;
+    match config.http {
+        Some(address) => Ok((address, config.tls_cert.is_some())),
+        None => {
+            let message = "http is off, there is nobody to ask: name a server";
+            Err(Failure::Usage(vec![message.to_owned()]))
+        }
     }
 }
 
 /// The policy over its store, and the folder it is from, if it is.
-fn backend(config: &Config) -> Result<(Backend, Option<EnvoyFolder>), Failure> {
-    let (folder, policy) = match (&config.policy, &config.envoy_config) {
-        (Some(path), _) => (None, policy_file::read_or_fail(path)?),
+fn backend(configured: &Configured) -> Result<(Backend, Option<EnvoyFolder>), Failure> {
+    let config = &configured.config;
+    let wrong = |findings: Vec<Finding>| Failure::Files(policy_file::lines(&findings));
+    let (folder, loaded) = match (&config.policy, &config.envoy_config) {
+        (Some(path), _) => (None, policy_file::read(path).map_err(wrong)?),
         (None, Some(path)) => {
-            let (folder, policy) = EnvoyFolder::open(path)?;
-            (Some(folder), policy)
+            let (folder, loaded) = EnvoyFolder::open(path)?;
+            (Some(folder), loaded)
         }
         (None, None) => (None, default_policy()?),
     };
-    Ok((over_store(config, policy)?, folder))
+    // What is in the configuration file was told with that.
+    let warnings = policy_file::lines(&loaded.warnings).into_iter();
+    for line in warnings.filter(|line| !configured.warnings.contains(line)) {
+        tracing::warn!("{line}");
+    }
+    Ok((over_store(config, loaded.policy)?, folder))
 }
 
 fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
@@ -96,7 +122,7 @@ fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
             let gate =
                 RedisGate::builder(RedisStore::open(url).map_err(wrong)?).nodes(config.nodes);
             let gate = gate.namespace(config.namespace.as_str()).build(policy);
-            gate.map(Backend::Redis).map_err(refused)
+            gate.map(Backend::Redis).map_err(|error| refused(config, &error))
         }
     }
 }
@@ -111,7 +137,7 @@ fn gate(config: &Config, policy: Policy) -> Result<Gate, Failure> {
             store.build().map_err(wrong)?
         }
     };
-    Gate::on(store, policy).map_err(refused)
+    Gate::on(store, policy).map_err(|error| refused(config, &error))
 }
 
 fn tls(config: &Config) -> Option<Tls> {
@@ -156,6 +182,7 @@ async fn serve(
         http: server.http_address(),
         grpc: server.grpc_address(),
         resp: server.resp_address(),
+        password: config.resp_password.is_some(),
         admin: server.admin_address().filter(|_| anybody),
         page: server.admin_address(),
         tls: config.tls_cert.is_some(),
@@ -165,7 +192,11 @@ async fn serve(
         policy: &policy,
         file: config.policy.as_deref().or(config.envoy_config.as_deref()),
     };
-    banner.write(out, paint)?;
+    // What programs read has no line that is not JSON, wherever it is collected.
+    if config.log.format == LogFormat::Text {
+        banner.write(out, paint)?;
+    }
+    banner.log();
     let _alive = notify.ready();
     let stopped = server.run(async {
         signals.next().await;
@@ -224,14 +255,16 @@ fn half_the_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }
 
-fn default_policy() -> Result<Policy, Failure> {
+fn default_policy() -> Result<Loaded, Failure> {
     let loaded = Policy::from_toml("the built-in policy", DEFAULT_POLICY);
-    let wrong = |error: tollgate::FileError| Failure::Files(policy_file::lines(&error.findings));
-    Ok(loaded.map_err(wrong)?.policy)
+    loaded.map_err(|error| Failure::Files(policy_file::lines(&error.findings)))
 }
 
-fn refused(error: PolicyError) -> Failure {
-    Failure::Files(error.problems.iter().map(ToString::to_string).collect())
+/// A policy that the store cannot keep.
+fn refused(config: &Config, error: &PolicyError) -> Failure {
+    let file = config.policy.as_deref().or(config.envoy_config.as_deref());
+    let place = file.map_or("the built-in policy".to_owned(), |file| file.display().to_string());
+    Failure::Files(error.problems.iter().map(|problem| format!("{place}: {problem}")).collect())
 }
 
 /// A task that ends with what it belongs to.

@@ -32,7 +32,7 @@ impl Served {
         let mut said = String::new();
         for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
             said += &format!("{}\n", line.expect("text"));
-            if said.contains("TG.CHECK user 42") {
+            if said.contains(" TG.CHECK ") {
                 break;
             }
         }
