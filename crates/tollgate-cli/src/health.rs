@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use http::Uri;
@@ -17,7 +17,7 @@ use crate::tls::TlsFiles;
 use crate::{Failure, Found, duration, serve};
 
 /// What is read of an answer: one of ours has a line.
-const MAX_ANSWER: u64 = 64 << 10;
+const MAX_ANSWER: usize = 64 << 10;
 
 /// Ask a server whether it should get requests
 #[derive(Args)]
@@ -113,12 +113,12 @@ impl Health {
             io::Error::new(error.kind(), format!("{} does not answer: {error}", server.name))
         };
         let answer = match &server.tls {
-            None => exchange(stream, &server.name),
+            None => exchange(stream, &server.name, self.timeout),
             Some(config) => {
                 let name = ServerName::try_from(server.host.clone()).map_err(io::Error::other)?;
                 let tls =
                     ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
-                exchange(StreamOwned::new(tls, stream), &server.name)
+                exchange(StreamOwned::new(tls, stream), &server.name, self.timeout)
             }
         };
         parsed(&answer.map_err(failed)?).ok_or_else(|| {
@@ -146,15 +146,26 @@ impl Health {
     }
 }
 
-fn exchange(mut stream: impl Read + Write, host: &str) -> io::Result<Vec<u8>> {
+/// Asks, and reads until the other side ends it, within this time: also where it says a byte at a time.
+fn exchange(mut stream: impl Read + Write, host: &str, within: Duration) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + within;
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    match stream.take(MAX_ANSWER).read_to_end(&mut answer) {
-        // Who ends TLS without a goodbye has said everything before it.
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
-        _ => Ok(answer),
+    let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+    while answer.len() < MAX_ANSWER {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => answer.extend_from_slice(&piece[..length]),
+            // Who ends TLS without a goodbye has said everything before it.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if Instant::now() > until {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it takes too long"));
+        }
     }
+    Ok(answer)
 }
 
 fn parsed(answer: &[u8]) -> Option<(u16, String)> {

@@ -172,7 +172,7 @@ impl Acceptor {
     pub(crate) async fn follow(self: Arc<Self>, reloads: &Reloads) {
         loop {
             sleep(CERTIFICATES_LOOK).await;
-            self.look_and_tell(reloads).await;
+            self.look_and_tell(reloads, "the certificates were changed").await;
         }
     }
 
@@ -181,15 +181,15 @@ impl Acceptor {
     pub(crate) async fn read_again(self: &Arc<Self>, reloads: &Reloads) {
         self.said.lock().clear();
         self.seen.lock().certificate.clear();
-        self.look_and_tell(reloads).await;
+        self.look_and_tell(reloads, "the certificates were read again").await;
     }
 
-    async fn look_and_tell(self: &Arc<Self>, reloads: &Reloads) {
+    async fn look_and_tell(self: &Arc<Self>, reloads: &Reloads, done: &str) {
         let acceptor = Arc::clone(self);
         // Where a file system that hangs holds up nobody.
         let error = match blocking(move || acceptor.look()).await {
             Ok(Ok(Seen::Changed)) => {
-                tracing::info!("the certificates were changed");
+                tracing::info!("{done}");
                 reloads.changed();
                 String::new()
             }
@@ -253,13 +253,13 @@ mod tests {
             let last_refused = reloads.last_refused.load(Relaxed);
             (reloads.changed.load(Relaxed), reloads.refused.load(Relaxed), last_refused)
         };
-        acceptor.look_and_tell(&reloads).await;
+        acceptor.look_and_tell(&reloads, "changed").await;
         assert_eq!(counts(), (0, 0, false), "they are the same");
         acceptor.read_again(&reloads).await;
         assert_eq!(counts(), (1, 0, false));
         std::fs::write(&key, "no key").unwrap();
-        acceptor.look_and_tell(&reloads).await;
-        acceptor.look_and_tell(&reloads).await;
+        acceptor.look_and_tell(&reloads, "changed").await;
+        acceptor.look_and_tell(&reloads, "changed").await;
         assert_eq!(counts(), (1, 1, true), "told once");
         acceptor.read_again(&reloads).await;
         assert_eq!(counts(), (1, 2, true));
