@@ -2,10 +2,12 @@
 
 import json
 import os
+import socket
 import time
 import unittest
 
 from support import (
+    PATIENCE,
     Folder,
     Running,
     Tollgate,
@@ -70,6 +72,7 @@ class Recipe(Proxied):
         self.is_not_told_of_limits_where_no_rule_applies()
         self.is_allowed_with_the_fields_of_its_limit()
         self.is_refused_whatever_addresses_it_claims()
+        self.is_decided_whatever_it_asks_for()
         self.is_refused_by_a_deny_list()
         self.sees_the_refusals_of_the_service_itself()
         self.is_told_apart_by_method_and_its_body_arrives()
@@ -113,6 +116,12 @@ class Recipe(Proxied):
             self.assertTrue(problem["type"].endswith("#quota-exceeded"), problem)
         self.assertEqual(self.upstream.asked, asked, "no refused request reaches the service")
 
+    def is_decided_whatever_it_asks_for(self):
+        for end in ["?" + "q" * 6000, "/" + "x" * 6000, "/" + "%ff" * 2000 + "?%ff"]:
+            for path, status in [("/limited", 429), ("/free", 200)]:
+                answer = ask(self.port, path + end)
+                self.assertEqual(answer.status, status, (path, end[:5], answer))
+
     def is_refused_by_a_deny_list(self):
         answer = ask(self.port, "/denied")
         self.assertEqual(answer.status, 403, answer)
@@ -153,6 +162,14 @@ class Closed(Proxied):
             answer = ask(self.port, "/free")
             self.assertEqual(answer.status, self.away_status, answer)
         self.assertEqual(self.upstream.asked, asked)
+
+
+def raw_status(port, path):
+    """The status of what a client gets that sends these bytes as they are."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as client:
+        client.sendall(b"GET " + path + b" HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        with client.makefile("rb") as answer:
+            return answer.readline().split()[1]
 
 
 def seconds(do):
@@ -226,7 +243,12 @@ class Traefik:
 
 @needs("nginx")
 class NginxRecipe(Nginx, Recipe, unittest.TestCase):
-    pass
+    """It makes 500 of every answer that it does not know, and hands on bytes that are no text."""
+
+    def is_decided_whatever_it_asks_for(self):
+        super().is_decided_whatever_it_asks_for()
+        for path, status in [(b"/limited\xff", b"429"), (b"/free\xff?\xfe", b"200")]:
+            self.assertEqual(raw_status(self.port, path), status, path)
 
 
 @needs("nginx")

@@ -1,4 +1,5 @@
 //! What proxies ask, over real sockets.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
 mod support;
 
@@ -137,4 +138,61 @@ fn headers_are_in_the_dialect_and_as_many_as_chosen() {
     let problem = answers[2].problem(429);
     assert!(problem.get("detail").is_none() && problem.get("violated-policies").is_none());
     assert_eq!(answers[2].header("retry-after"), None);
+}
+
+/// A server that counts by path, and refuses what begins with `/admin`.
+fn by_path() -> Running {
+    let policy = "[[deny]]\nname = \"admin\"\nmatch = { path = { prefix = \"/admin\" } }\n\
+                  [[rule]]\nname = \"per-path\"\nkey = [\"path\"]\nlimit = \"2/h\"\n";
+    let server = Running::new();
+    server.gate.replace(tollgate::Policy::from_toml("t", policy).unwrap().policy).unwrap();
+    server
+}
+
+#[test]
+fn a_query_of_any_length_is_cut_off_before_anything_is_counted() {
+    let server = by_path();
+    let long = format!("X-Forwarded-Uri: /search?{}", "q".repeat(20_000));
+    let answers = [&long, &long, &long].map(|uri| server.ask("GET /v1/authorize", &[uri]));
+    assert_eq!(answers.map(|answer| answer.status), [200, 200, 429]);
+    assert_eq!(server.ask("GET /v1/authorize", &["X-Forwarded-Uri: /search"]).status, 429);
+}
+
+#[test]
+fn a_path_or_host_of_any_length_is_decided_by_its_beginning() {
+    let server = by_path();
+    let denied = format!("X-Forwarded-Uri: /admin/{}", "x".repeat(20_000));
+    assert_eq!(server.ask("GET /v1/authorize", &[&denied]).status, 403);
+    // A character that the bound goes through is left out whole.
+    let long = |end: &str| format!("X-Forwarded-Uri: /{}{end}", "ü".repeat(10_000));
+    let statuses = ["a", "b", "c"].map(|end| server.ask("GET /v1/authorize", &[&long(end)]).status);
+    assert_eq!(statuses, [200, 200, 429], "they begin alike");
+    let host = format!("X-Forwarded-Host: {}", "h".repeat(20_000));
+    assert_eq!(server.ask("GET /v1/authorize", &[&host]).status, 200);
+    let metrics = server.ask("GET /metrics", &[]).body;
+    let cut = "tollgate_over_bounds_total{bound=\"key_length\",transport=\"http\"} 5";
+    assert!(metrics.lines().any(|line| line == cut), "{metrics}");
+}
+
+#[test]
+fn bytes_of_a_path_that_are_no_text_are_seen_as_they_should_have_been_sent() {
+    let server = by_path();
+    let ask = |path: &[u8]| {
+        let head = [b"GET /v1/authorize HTTP/1.1\r\nhost: t\r\nx-forwarded-uri: ", path].concat();
+        server.send([&head, b"\r\n\r\n".as_slice()].concat()).status
+    };
+    assert_eq!([ask(b"/\xff"), ask(b"/%FF"), ask(b"/\xff?\xfe")], [200, 200, 429]);
+    assert_eq!([ask(b"/\xfe"), ask(b"/\xc3\xbc"), ask(b"/admin\xff")], [200, 200, 403]);
+}
+
+#[test]
+fn what_cannot_be_decided_is_refused_with_the_status_that_the_proxy_asks_for() {
+    let header = http::HeaderName::from_static("x-user");
+    let server = Running::with(|server| server.header_attribute("user", header));
+    let long = format!("X-User: {}", "u".repeat(5000));
+    for headers in [&["X-User: ana", "X-User: ben"][..], &[&long]] {
+        server.ask("GET /v1/authorize", headers).problem(400);
+        let answer = server.ask("GET /v1/authorize/403", headers);
+        assert!(answer.problem(403)["detail"].as_str().unwrap().contains("x-user"), "{answer:?}");
+    }
 }

@@ -62,8 +62,8 @@ fn keys_and_attributes_are_bounded_alike_over_http_and_the_redis_protocol() {
     assert!(problem["detail"].as_str().unwrap().contains("longer than 8 bytes"), "{problem}");
     let own = r#"{"key": "123456789", "limits": ["1/s"]}"#;
     assert!(server.post("/v1/check", own).problem(400)["detail"].to_string().contains("8 bytes"));
-    let header = server.ask("GET /v1/authorize", &["x-forwarded-method: 123456789"]).problem(400);
-    assert!(header["detail"].as_str().unwrap().contains("may have 8 bytes"), "{header}");
+    let header = server.ask("GET /v1/authorize", &["x-forwarded-method: 123456789"]);
+    assert_eq!(header.status, 200, "it is cut");
     assert_eq!(over(&server, "key_length", "http"), 3);
     let said = server.resp(
         "TG.CHECK user 123456789\r\nTHROTTLE 123456789 1 1 1\r\nCL.THROTTLE 12345678 1 1 1\r\n",

@@ -1,24 +1,26 @@
 //! Requests that a proxy asks about before it lets them pass.
 //!
 //! What is asked comes from headers that the proxy sets. The query is not looked at: proxies
-//! append their client's to it.
+//! append their client's to it. Whatever a client asks its proxy for is decided, since a proxy may
+//! make an error of its own of ours.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tollgate_tower::PeerAddr;
 
 use super::decision::tell;
-use super::problem::{Problem, cut};
+use super::problem::{Problem, cut, cut_to};
 use super::{ProxyHeaders, segment};
 use crate::app::App;
 use crate::bounds::Bound;
-use crate::metrics::Transport;
+use crate::metrics::{Transport, add};
 
 /// The header of each family, and the attribute that it becomes.
 const X_FORWARDED: [(&str, &str); 4] = [
@@ -60,7 +62,13 @@ pub(super) async fn authorize_as(State(app): State<Arc<App>>, head: Parts) -> Re
 async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Response {
     let attributes = match app.attributes(head) {
         Ok(attributes) => attributes,
-        Err(problem) => return app.bad(&problem),
+        // With a status that the proxy understands, whatever is wrong.
+        Err(problem) => {
+            return app.bad(&match refuse_with {
+                Some(status) => problem.with_status(status),
+                None => problem,
+            });
+        }
     };
     let asked: tollgate::Request<'_> =
         attributes.iter().map(|(name, value)| (*name, &**value)).collect();
@@ -96,9 +104,9 @@ impl App {
         };
         let mut attributes = Vec::with_capacity(8);
         for (header, attribute) in family {
-            if let Some(value) = value(headers, header, most)? {
+            if let Some(value) = single(headers, header)? {
                 let value = if attribute == "path" { path(value) } else { value };
-                attributes.push((attribute, Cow::Borrowed(value)));
+                attributes.push((attribute, self.readable(value)));
             }
         }
         if let Some(PeerAddr(peer)) = head.extensions.get() {
@@ -107,45 +115,89 @@ impl App {
             attributes.push(("ip", Cow::Owned(client.to_string())));
         }
         for (attribute, header) in &self.settings.header_attributes {
-            if let Some(value) = value(headers, header.as_str(), most)? {
+            if let Some(value) = text(headers, header.as_str(), most)? {
                 attributes.push((attribute, Cow::Borrowed(value)));
             }
         }
         Ok(attributes)
     }
+
+    /// What a client asks its proxy for, as text within the bound: it is cut, and a byte that is no
+    /// text is escaped as a client should have.
+    fn readable<'h>(&self, value: &'h [u8]) -> Cow<'h, str> {
+        let text = match std::str::from_utf8(value) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => Cow::Owned(escaped(value)),
+        };
+        let most = self.settings.bounds.key_length;
+        if text.len() <= most {
+            return text;
+        }
+        add(self.metrics.over(Transport::Http, Bound::KeyLength));
+        match text {
+            Cow::Borrowed(text) => Cow::Borrowed(cut_to(text, most)),
+            Cow::Owned(text) => Cow::Owned(cut_to(&text, most).to_owned()),
+        }
+    }
 }
 
 /// The value of a header that must not be there twice: the client may have sent the other.
-fn value<'h>(headers: &'h HeaderMap, name: &str, most: usize) -> Result<Option<&'h str>, Problem> {
-    let wrong = |what: &str| {
-        let detail = format!("the header {name} {what}");
-        Err(Problem::new(StatusCode::BAD_REQUEST, detail))
-    };
+fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h [u8]>, Problem> {
     let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let value = values.next();
     if values.next().is_some() {
-        return wrong("is there twice, let the proxy replace what its client sends");
+        let what = "is there twice, let the proxy replace what its client sends";
+        return Err(wrong(name, what));
     }
-    match std::str::from_utf8(value.as_bytes()) {
+    Ok(value.map(HeaderValue::as_bytes))
+}
+
+/// The same where it says who asks, which is not cut: two clients would become one.
+fn text<'h>(headers: &'h HeaderMap, name: &str, most: usize) -> Result<Option<&'h str>, Problem> {
+    let Some(value) = single(headers, name)? else { return Ok(None) };
+    match std::str::from_utf8(value) {
         Ok(text) if text.len() <= most => Ok(Some(text)),
         Ok(_) => {
             let detail = format!("the header {name} is too long, it may have {most} bytes");
             Err(Problem::over(Bound::KeyLength, detail))
         }
-        Err(_) => wrong("is not UTF-8"),
+        Err(_) => Err(wrong(name, "is not UTF-8")),
     }
 }
 
-/// The path of a URI: without the host, where it is absolute, and without the query.
-fn path(uri: &str) -> &str {
-    let from_path = match uri.split_once("://") {
-        Some((scheme, rest)) if !scheme.contains(['/', '?', '#']) => {
-            rest.find(['/', '?', '#']).map_or("/", |start| &rest[start..])
+fn wrong(name: &str, what: &str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, format!("the header {name} {what}"))
+}
+
+fn escaped(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len() + 16);
+    for chunk in value.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // Writing to a string never fails.
+            let _ = write!(text, "%{byte:02X}");
         }
-        _ => uri,
+    }
+    text
+}
+
+/// The path of a URI: without the host, where it is absolute, and without the query.
+fn path(uri: &[u8]) -> &[u8] {
+    let ends = |byte: &u8| matches!(byte, b'/' | b'?' | b'#');
+    let first = uri.iter().position(ends).unwrap_or(uri.len());
+    let rest = match uri[..first].strip_suffix(b":") {
+        Some(_) => uri[first..].strip_prefix(b"//"),
+        None => None,
     };
-    let end = from_path.find(['?', '#']).unwrap_or(from_path.len());
-    if end == 0 { "/" } else { &from_path[..end] }
+    let from_path = match rest {
+        Some(rest) => &rest[rest.iter().position(ends).unwrap_or(rest.len())..],
+        None => uri,
+    };
+    let end = from_path.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    match &from_path[..end.unwrap_or(from_path.len())] {
+        b"" => b"/",
+        path => path,
+    }
 }
 
 #[cfg(test)]
@@ -164,8 +216,10 @@ mod tests {
             ("", "/"),
             ("/to?next=http://other/path", "/to"),
             ("/a://b", "/a://b"),
+            ("a?b://c", "a"),
+            ("http:/x", "http:/x"),
         ] {
-            assert_eq!(path(uri), expected, "{uri:?}");
+            assert_eq!(path(uri.as_bytes()), expected.as_bytes(), "{uri:?}");
         }
     }
 }

@@ -12,6 +12,8 @@ use super::browser::keep_to_us;
 use crate::bounds::Bound;
 use crate::client_limits::Listed;
 
+/// The type of a problem that is no more than its status.
+const BLANK: &str = "about:blank";
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const QUOTA_TITLE: &str = "Request cannot be satisfied as assigned quota has been exceeded";
 
@@ -44,8 +46,8 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         Problem {
-            of_type: "about:blank",
-            title: status.canonical_reason().unwrap_or("Refused"),
+            of_type: BLANK,
+            title: title(status),
             status,
             detail: Some(detail.into()),
             example: None,
@@ -147,6 +149,9 @@ impl Problem {
     /// Answered with another status, for proxies that understand few.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = status;
+        if self.of_type == BLANK {
+            self.title = title(status);
+        }
         self
     }
 
@@ -172,13 +177,23 @@ impl Problem {
     }
 }
 
+/// As RFC 9457 wants it of a problem that is no more than its status.
+fn title(status: StatusCode) -> &'static str {
+    status.canonical_reason().unwrap_or("Refused")
+}
+
 fn number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u16(status.as_u16())
 }
 
 /// As much of a client's text as is repeated to it.
 pub(crate) fn cut(text: &str) -> &str {
-    let mut end = text.len().min(SHOWN);
+    cut_to(text, SHOWN)
+}
+
+/// At most so many bytes of a text, and no part of a character.
+pub(super) fn cut_to(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

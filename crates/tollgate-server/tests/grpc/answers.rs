@@ -90,6 +90,9 @@ async fn unlimited_denied_and_shadowed_descriptors_are_told_apart() {
     let limit = banned.statuses[0].current_limit.as_ref().unwrap();
     assert_eq!((limit.requests_per_unit, limit.name.as_str()), (0, "banned"));
     assert_eq!(header(&banned, "retry-after"), None, "it never passes");
+    let body: serde_json::Value = serde_json::from_slice(&banned.raw_body).unwrap();
+    let (status, title) = (&body["status"], &body["title"]);
+    assert_eq!((status, title), (&429.into(), &"Too Many Requests".into()), "{body}");
     for _ in 0..3 {
         let watched = rls.ask([descriptor(&[("watched", "x")])]).await;
         assert_eq!(watched.overall_code(), Code::Ok);
