@@ -245,6 +245,26 @@ fn a_block_by_hand_is_refused_here_and_ends_with_its_time() {
 }
 
 #[test]
+fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
+    let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
+    let policy = Policy::new().rule(rule.block(Block::of(4 * SECOND)));
+    wait(async {
+        let node = Node::new(policy).await;
+        let forgive = async || node.gate.reset_earned("login", &["ana"]).await.unwrap();
+        assert!(node.check().await.is_allowed());
+        assert!(!node.check().await.is_allowed());
+        assert!(forgive().await, "the block and what was taken");
+        assert!(node.check().await.is_allowed());
+        assert!(node.gate.block("login", &["ana"], 9 * SECOND).await.unwrap());
+        assert!(forgive().await, "what was taken");
+        assert!(!forgive().await, "there is nothing else to reset");
+        assert_eq!(node.check().await.reason(), Reason::Block);
+        node.clock.advance(9 * SECOND);
+        assert!(node.check().await.is_allowed(), "it ends with its time");
+    });
+}
+
+#[test]
 fn when_a_block_ends_the_next_denial_blocks_for_longer() {
     let block = Block::of(Duration::from_millis(100)).times(3, SECOND);
     let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1)).block(block);

@@ -102,6 +102,18 @@ impl Backend {
         }
     }
 
+    /// Makes new what a key of `rule` has come to by its own requests, and leaves a block that was set
+    /// by hand; whether there was any of that.
+    ///
+    /// # Errors
+    /// Where the store has no answer, which is never so in memory.
+    pub async fn reset_earned(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.reset_earned(rule, key)),
+            Backend::Redis(gate) => gate.reset_earned(rule, key).await,
+        }
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> Arc<Policy> {
         match self {

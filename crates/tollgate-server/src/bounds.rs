@@ -244,6 +244,9 @@ pub(crate) const MAX_AUDIT: usize = 1024;
 /// kept in memory, and a policy may have thousands.
 pub(crate) const MAX_CHANGES_NAMED: usize = 50;
 
+/// How many of these may be by clients, who need no token: so many that operators see what goes on.
+pub(crate) const MAX_AUDIT_OF_CLIENTS: usize = 256;
+
 /// Entries of one answer to an operator.
 pub(crate) const MAX_PAGE: usize = 1000;
 

@@ -54,6 +54,20 @@ impl RedisGate {
         }
     }
 
+    /// Makes new what a key of `rule` has come to by its own requests: what it has taken, and a block
+    /// for having been denied. A block that was set by hand stays. Whether there was any of that.
+    ///
+    /// # Errors
+    /// Where the store has no answer.
+    pub async fn reset_earned(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
+        let names = self.names(&self.policy());
+        let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(false) };
+        let reply = self.bar(&of_rule.blocks, key, &[b"forgive", b""]).await?;
+        let reset = self.reset_taken(rule, of_rule, key).await?;
+        self.0.local.reset_earned(&rule.name, key);
+        Ok(reset || reply.verdict == 1)
+    }
+
     /// Makes the request's key new in every rule that applies to it; how many were known.
     ///
     /// # Errors
@@ -73,9 +87,20 @@ impl RedisGate {
         of_rule: &RuleNames,
         key: &[&str],
     ) -> Result<bool, StoreError> {
+        let lifted = self.unblock_key(rule, of_rule, key).await?;
+        Ok(self.reset_taken(rule, of_rule, key).await? || lifted)
+    }
+
+    /// Gives a key all back that it has taken; whether anything was known of it.
+    async fn reset_taken(
+        &self,
+        rule: &Rule,
+        of_rule: &RuleNames,
+        key: &[&str],
+    ) -> Result<bool, StoreError> {
         let store = &self.0.store;
         let bytes = Values(key).bytes();
-        let mut known = self.unblock_key(rule, of_rule, key).await?;
+        let mut known = false;
         let mut others = Vec::new();
         for position in 0..MAX_LIMITS {
             match limit_at(&self.policy(), rule, position) {

@@ -1,18 +1,21 @@
 
 -- 'block': denies the key whose block is KEYS[1] for ARGV[4] microseconds; how often it was blocked
 -- before stays known. 'unblock' lifts a block and forgets earlier ones. Both answer whether the key
--- was blocked before.
-if what == 'block' or what == 'unblock' then
+-- was blocked before. 'forgive' is 'unblock' but for a block that was set by hand: that stays, and HELD
+-- is the answer.
+if what == 'block' or what == 'unblock' or what == 'forgive' then
     local raw = redis.pcall('GET', KEYS[1])
-    local ends, times, forgotten = now, 0, now
+    local ends, times, forgotten, by_hand = now, 0, now, 0
     if raw then
         if type(raw) == 'table' or #raw ~= 24 or sub(raw, 1, 2) ~= 'B\1' then
             return { now, FOREIGN, 1 }
         end
-        ends, times, forgotten = unpack('>i7I7i7', raw, 3)
+        ends, times, forgotten, by_hand = unpack('>i7I7i7B', raw, 3)
     end
     local was_blocked = now < ends and 1 or 0
-    if what == 'unblock' then
+    if what == 'forgive' and was_blocked == 1 and by_hand == 1 then
+        return { now, HELD }
+    elseif what ~= 'block' then
         redis.call('DEL', KEYS[1])
         return { now, was_blocked }
     end

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::bounds::MAX_AUDIT;
+use super::by_clients::CLIENTS;
+use crate::bounds::{MAX_AUDIT, MAX_AUDIT_OF_CLIENTS};
 
 /// The last changes, and the file that all of them are appended to.
 #[derive(Debug, Default)]
@@ -58,6 +59,11 @@ impl AuditFile {
         file.write_all(line)?;
         file.sync_data()
     }
+
+    /// Appends a line that the system writes when it likes: nobody waits for the disk.
+    fn append_soon(&self, line: &[u8]) -> io::Result<()> {
+        self.0.lock().write_all(line)
+    }
 }
 
 fn opened(path: &Path) -> io::Result<File> {
@@ -93,19 +99,9 @@ impl Audit {
         // Without the target: what is logged names no key.
         tracing::info!(who = %entry.who, action = entry.action, "changed by an operator");
         let entry = Arc::new(entry);
-        {
-            let mut last = self.last.lock();
-            if last.len() == MAX_AUDIT {
-                last.pop_front();
-            }
-            last.push_back(Arc::clone(&entry));
-        }
+        self.keep(Arc::clone(&entry));
         let Some(file) = self.file.clone() else { return };
-        let written = tokio::task::spawn_blocking(move || {
-            let mut line = serde_json::to_vec(&*entry)?;
-            line.push(b'\n');
-            file.append(&line)
-        });
+        let written = tokio::task::spawn_blocking(move || file.append(&line(&entry)?));
         match written.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "a change is not in the audit file"),
@@ -113,10 +109,40 @@ impl Audit {
         }
     }
 
+    /// Keeps a change by a client, without waiting for the disk.
+    pub(super) fn note(&self, entry: Entry) {
+        tracing::info!(action = entry.action, "changed by a client");
+        let written = self.file.as_ref().map(|file| file.append_soon(&line(&entry)?));
+        if let Some(Err(error)) = written {
+            tracing::error!(%error, "a change is not in the audit file");
+        }
+        self.keep(Arc::new(entry));
+    }
+
+    /// Clients have some of the places, and push nobody else out of the others.
+    fn keep(&self, entry: Arc<Entry>) {
+        let mut last = self.last.lock();
+        let is_of_client = |entry: &Arc<Entry>| entry.who == CLIENTS;
+        let of_clients = last.iter().filter(|of| is_of_client(of)).count();
+        if is_of_client(&entry) && of_clients >= MAX_AUDIT_OF_CLIENTS {
+            let oldest = last.iter().position(is_of_client);
+            oldest.and_then(|place| last.remove(place));
+        } else if last.len() == MAX_AUDIT {
+            last.pop_front();
+        }
+        last.push_back(entry);
+    }
+
     /// The last `most` changes, the latest first.
     pub(super) fn list(&self, most: usize) -> Vec<Arc<Entry>> {
         self.last.lock().iter().rev().take(most).cloned().collect()
     }
+}
+
+fn line(entry: &Entry) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 #[cfg(test)]
@@ -169,5 +195,21 @@ mod tests {
         assert_eq!(text.lines().count(), MAX_AUDIT + 4);
         assert!(text.starts_with("earlier\n") && text.contains("\"who\":\"ana-0\""));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn clients_push_only_each_other_out() {
+        let audit = Audit::default();
+        let by_client = |number| Entry { who: CLIENTS.to_owned(), ..entry(number) };
+        audit.keep(Arc::new(entry(0)));
+        (0..5 * MAX_AUDIT).for_each(|number| audit.keep(Arc::new(by_client(number))));
+        let kept = audit.list(usize::MAX);
+        assert_eq!(
+            (kept.len(), kept[MAX_AUDIT_OF_CLIENTS].who.as_str()),
+            (MAX_AUDIT_OF_CLIENTS + 1, "ana-0")
+        );
+        (0..2 * MAX_AUDIT).for_each(|number| audit.keep(Arc::new(entry(number))));
+        let kept = audit.list(usize::MAX);
+        assert!(kept.len() == MAX_AUDIT && kept.iter().all(|of| of.who != CLIENTS));
     }
 }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod blocks;
+mod by_clients;
 mod call;
 mod events;
 mod guard;
@@ -142,6 +143,8 @@ pub(crate) struct Operators {
     wrong_tokens: Option<Limiter>,
     /// Who was not let in is logged, and cannot fill the log.
     kept_out: Seldom,
+    /// Keys that clients have made new are written down, and cannot fill the audit log.
+    resets: Seldom,
     /// Held while something is simulated.
     simulating: tokio::sync::Mutex<()>,
 }
@@ -159,6 +162,7 @@ impl Operators {
             policy_source: admin.policy_source,
             wrong_tokens,
             kept_out: Seldom::default(),
+            resets: Seldom::default(),
             simulating: tokio::sync::Mutex::default(),
         }
     }

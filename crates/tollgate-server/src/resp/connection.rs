@@ -1,6 +1,7 @@
 //! One connection: reads what there is, answers it as a whole, writes once.
 
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -22,11 +23,14 @@ enum Ended {
 }
 
 /// Serves a connection until its client leaves, breaks a bound, or `stop` comes.
-pub(super) async fn run<S>(mut stream: S, resp: Resp, stop: impl Future<Output = ()>)
-where
+pub(super) async fn run<S>(
+    mut stream: S,
+    (resp, peer): (Resp, Option<IpAddr>),
+    stop: impl Future<Output = ()>,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    if let Err(Ended::TimedOut) = converse(&mut stream, &resp, stop).await {
+    if let Err(Ended::TimedOut) = converse(&mut stream, (&resp, peer), stop).await {
         add(&resp.0.counters().timed_out);
     }
     // The client may be gone: then there is nobody to say goodbye to.
@@ -35,14 +39,14 @@ where
 
 async fn converse<S>(
     stream: &mut S,
-    resp: &Resp,
+    (resp, peer): (&Resp, Option<IpAddr>),
     stop: impl Future<Output = ()>,
 ) -> Result<(), Ended>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let bounds = &resp.0.bounds;
-    let mut session = resp.session();
+    let mut session = resp.session_of(peer);
     let mut input = Input::default();
     let mut patience = Patience::new(bounds.first_byte);
     tokio::pin!(stop);

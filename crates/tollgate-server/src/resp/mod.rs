@@ -20,6 +20,7 @@ mod threads;
 mod throttle;
 mod write;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -102,10 +103,16 @@ impl Resp {
         }))
     }
 
-    /// A new connection's session.
+    /// A new connection's session. Who asks in it is not known: wrong passwords are then not counted by
+    /// address, and keys that are made new are written down without one.
     pub fn session(&self) -> RespSession {
+        self.session_of(None)
+    }
+
+    /// The session of a connection from there.
+    fn session_of(&self, peer: Option<IpAddr>) -> RespSession {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
-        RespSession::new(self.0.clone(), id)
+        RespSession::new(self.0.clone(), id, peer)
     }
 
     /// What has happened so far.

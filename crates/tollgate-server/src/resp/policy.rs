@@ -1,5 +1,7 @@
 //! `TG.CHECK`, `TG.PEEK`, `TG.STATUS` and `TG.RESET`: the policy of the gate.
 
+use std::net::IpAddr;
+
 use smallvec::SmallVec;
 use tollgate::{Gate, Policy, Reason, Request, Ruling};
 
@@ -62,7 +64,7 @@ pub(super) fn read<'a>(verb: Verb, app: &App, arguments: &[&'a [u8]]) -> Result<
 /// Answers the command from a gate in memory, or says what is wrong with it.
 pub(super) fn answer(
     verb: Verb,
-    (app, gate): (&App, &Gate),
+    (app, gate, from): (&App, &Gate, Option<IpAddr>),
     arguments: &[&[u8]],
     writer: &mut Writer<'_>,
 ) -> Result<(), Wrong> {
@@ -74,7 +76,14 @@ pub(super) fn answer(
         }
         Asked::Peek(request) => ruled(&gate.peek(&request), writer)?,
         Asked::Status(request) => status(&gate.status(&request), writer)?,
-        Asked::Reset(rule, key) => writer.integer(i64::from(gate.reset(rule, &key))),
+        Asked::Reset(rule, key) => {
+            // Who needs no token lifts no block that an operator has set.
+            let known = gate.reset_earned(rule, &key);
+            if known {
+                app.reset_by_client(from, (rule, &key), None);
+            }
+            writer.integer(i64::from(known));
+        }
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Commands whose answer is in a store elsewhere: a session puts them off, and the connection waits
 //! for all of them at once.
 
+use std::net::IpAddr;
+
 use futures_util::future::join_all;
 use tollgate::{Decision, Ruling, Status};
 
@@ -79,8 +81,8 @@ impl RespSession {
     /// Answers into `out` what was put off, in the order of the commands.
     pub async fn ask_store(&mut self, out: &mut Vec<u8>) {
         let waiting = std::mem::take(&mut self.waiting);
-        let shared = &*self.shared;
-        let answers = join_all(waiting.iter().map(|pending| pending.ask(shared))).await;
+        let (shared, from) = (&*self.shared, self.peer);
+        let answers = join_all(waiting.iter().map(|pending| pending.ask(shared, from))).await;
         let mut writer = Writer { out, protocol: self.protocol };
         for answer in answers {
             let told = answer.and_then(|told| told.write(&mut writer));
@@ -93,7 +95,7 @@ impl RespSession {
 }
 
 impl Pending {
-    async fn ask(&self, shared: &Shared) -> Result<Told, String> {
+    async fn ask(&self, shared: &Shared, from: Option<IpAddr>) -> Result<Told, String> {
         let app = &shared.app;
         match self {
             Pending::Throttle { numbers, key, quantity } => {
@@ -121,7 +123,12 @@ impl Pending {
                         Told::Stands(app.backend.status(&request).await)
                     }
                     policy::Asked::Reset(rule, key) => {
-                        Told::Reset(app.backend.reset(rule, &key).await.map_err(away)?)
+                        let reset = app.backend.reset_earned(rule, &key).await;
+                        if !matches!(reset, Ok(false)) {
+                            let failed = reset.as_ref().err().map(ToString::to_string);
+                            app.reset_by_client(from, (rule, &key), failed);
+                        }
+                        Told::Reset(reset.map_err(away)?)
                     }
                 })
             }

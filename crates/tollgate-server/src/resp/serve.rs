@@ -69,8 +69,9 @@ async fn run_on(mut threads: Threads, listener: Listener, resp: Resp, stop: Stop
         let Err(accepted) = threads.hand(accepted) else { continue };
         let (resp, stop) = (resp.clone(), stop.wait());
         connections.spawn(async move {
+            let peer = Some(accepted.peer.ip());
             if let Some((stream, _place)) = accepted.open().await {
-                connection::run(stream, resp, stop).await;
+                connection::run(stream, (resp, peer), stop).await;
             }
         });
     }

@@ -1,6 +1,7 @@
 //! The commands of one connection, answered.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tollgate::Limiter;
@@ -32,6 +33,8 @@ use crate::resp::bounds::WRITE_BUFFER;
 pub struct RespSession {
     pub(super) shared: Arc<Shared>,
     pub(super) id: i64,
+    /// Whose it is, where that is known.
+    pub(super) peer: Option<IpAddr>,
     pub(super) protocol: Protocol,
     pub(super) name: Box<[u8]>,
     pub(super) authenticated: bool,
@@ -45,11 +48,12 @@ pub struct RespSession {
 }
 
 impl RespSession {
-    pub(super) fn new(shared: Arc<Shared>, id: i64) -> RespSession {
+    pub(super) fn new(shared: Arc<Shared>, id: i64, peer: Option<IpAddr>) -> RespSession {
         RespSession {
             authenticated: shared.password.is_none(),
             shared,
             id,
+            peer,
             protocol: Protocol::Resp2,
             name: Box::default(),
             over: false,
@@ -176,7 +180,9 @@ impl RespSession {
         if let Some(verb) = policy::verb(name) {
             let app = &self.shared.app;
             return match &app.backend {
-                Backend::Memory(gate) => policy::answer(verb, (app, gate), arguments, writer),
+                Backend::Memory(gate) => {
+                    policy::answer(verb, (app, gate, self.peer), arguments, writer)
+                }
                 // Only what is wrong was not put off.
                 Backend::Redis(_) => policy::read(verb, app, &arguments[1..]).map(drop),
             };

@@ -90,10 +90,11 @@ async fn serve(mut handed: mpsc::UnboundedReceiver<Accepted>, resp: Resp, stop: 
         let (resp, stop) = (resp.clone(), stop.wait());
         connections.spawn(async move {
             // A connection that cannot be taken up is closed.
+            let peer = Some(accepted.peer.ip());
             if let Ok(accepted) = accepted.moved_here()
                 && let Some((stream, _place)) = accepted.open().await
             {
-                connection::run(stream, resp, stop).await;
+                connection::run(stream, (resp, peer), stop).await;
             }
         });
     }

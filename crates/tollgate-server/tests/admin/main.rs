@@ -11,6 +11,7 @@ mod let_in;
 mod over_redis;
 mod page;
 mod policies;
+mod resets;
 mod simulate;
 mod under_load;
 

@@ -78,6 +78,19 @@ impl Gate {
         with_key(&in_force, rule, key, reset).unwrap_or(false)
     }
 
+    /// Makes new what a key of `rule` has come to by its own requests: what it has taken, and a
+    /// block for having been denied. A block that was set by hand stays. Whether there was any of
+    /// that.
+    pub fn reset_earned(&self, rule: &str, key: &[&str]) -> bool {
+        let in_force = self.0.in_force.load();
+        let memory = &self.0.store.0;
+        let reset = |rule: &CompiledRule, key: &RuleKey<'_>| {
+            let lifted = memory.blocks.lift_earned(rule.counters[0].of(key), memory.now());
+            lifted | self.reset_taken(&in_force, rule, key)
+        };
+        with_key(&in_force, rule, key, reset).unwrap_or(false)
+    }
+
     /// Makes the request's key new in every rule that applies to it; how many were known.
     pub fn reset_request(&self, request: &Request<'_>) -> usize {
         let in_force = self.0.in_force.load();
@@ -86,12 +99,18 @@ impl Gate {
     }
 
     fn reset_key(&self, in_force: &InForce, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+        let lifted = self.unblock_key(rule, key);
+        lifted | self.reset_taken(in_force, rule, key)
+    }
+
+    /// Gives a key all back that it has taken; whether anything was known of it.
+    fn reset_taken(&self, in_force: &InForce, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
         let memory = &self.0.store.0;
         let Some(number) = in_force.compiled.rule_number(&rule.name) else {
             return false;
         };
         let of_policy = &in_force.compiled.policy.rules[number as usize];
-        let mut known = self.unblock_key(rule, key);
+        let mut known = false;
         // An override, or an earlier policy, may have given it more limits than the rule has.
         for position in 0..MAX_LIMITS_PER_RULE {
             let fingerprint = match rule.counters.get(position) {

@@ -92,6 +92,26 @@ fn a_reset_lifts_the_block_and_forgets_earlier_ones() {
 }
 
 #[test]
+fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
+    let (gate, clock) = gate(escalating());
+    assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
+    assert!(gate.reset_earned("login", &["ana"]), "the block and what was taken");
+    assert_eq!(passed(&gate, &user("ana"), 1), 1);
+    assert!(gate.block("login", &["ana"], HOUR));
+    assert!(gate.reset_earned("login", &["ana"]), "what was taken");
+    assert!(!gate.reset_earned("login", &["ana"]), "there is nothing else to reset");
+    assert_eq!(gate.check(&user("ana")).retry_after(), Some(HOUR));
+    assert!(!gate.reset_earned("login", &[]) && !gate.reset_earned("nothing", &["ana"]));
+    // Also one that was earned before it was made longer by hand.
+    offend(&gate, "ben");
+    assert!(gate.block("login", &["ben"], HOUR));
+    gate.reset_earned("login", &["ben"]);
+    assert_eq!(gate.check(&user("ben")).reason(), Reason::Block);
+    clock.advance(HOUR);
+    assert_eq!(passed(&gate, &user("ana"), 1), 1, "it ends with its time");
+}
+
+#[test]
 fn lifting_a_block_leaves_the_limit_as_it_stands() {
     let (gate, clock) = gate(login(15 * MINUTE));
     offend(&gate, "ana");

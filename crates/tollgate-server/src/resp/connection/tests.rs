@@ -17,7 +17,7 @@ fn resp() -> Resp {
 /// A connection whose pipe holds `pipe` bytes each way.
 fn connect(resp: &Resp, pipe: usize) -> (DuplexStream, JoinHandle<()>) {
     let (client, server) = duplex(pipe);
-    (client, tokio::spawn(run(server, resp.clone(), pending())))
+    (client, tokio::spawn(run(server, (resp.clone(), None), pending())))
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn what_a_stream_keeps_back_is_written_before_more_is_waited_for() {
     // As TLS does while its client is slow.
     let (mut client, server) = duplex(1024);
     let kept_back = BufStream::with_capacity(1024, 64 * 1024, server);
-    let connection = tokio::spawn(run(kept_back, resp(), pending()));
+    let connection = tokio::spawn(run(kept_back, (resp(), None), pending()));
     let text = "x".repeat(16 * 1024);
     let command = format!("*2\r\n$4\r\nECHO\r\n$16384\r\n{text}\r\n");
     client.write_all(command.as_bytes()).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_stop_comes_after_the_answers_to_what_was_read() {
     let resp = resp();
     let (mut client, server) = duplex(1024);
     client.write_all(b"PING\r\nPING\r\n").await.unwrap();
-    run(server, resp, async {}).await;
+    run(server, (resp, None), async {}).await;
     let mut answers = Vec::new();
     client.read_to_end(&mut answers).await.unwrap();
     assert_eq!(answers, b"+PONG\r\n+PONG\r\n");
@@ -145,7 +145,7 @@ async fn a_stop_comes_also_where_a_client_never_pauses() {
     });
     // Long after the first commands are there.
     let stop = tokio::time::sleep(Duration::from_millis(50));
-    let ended = timeout(Duration::from_secs(5), run(server, resp(), stop)).await;
+    let ended = timeout(Duration::from_secs(5), run(server, (resp(), None), stop)).await;
     assert!(ended.is_ok(), "it is answered for ever");
     let _ = tokio::join!(flood, reader);
 }

@@ -126,6 +126,21 @@ impl Blocks {
         })
     }
 
+    /// Lifts a block that was earned by being denied, and forgets earlier ones; whether the key was
+    /// so blocked. One that was set by hand stays.
+    pub(crate) fn lift_earned(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
+        let mut shard = lock(self.shard(fingerprint));
+        let stays = |blocked: &Blocked| blocked.by_hand && now < blocked.until;
+        if shard.get(&fingerprint).is_some_and(stays) {
+            return false;
+        }
+        let lifted = shard.swap_remove(&fingerprint);
+        lifted.is_some_and(|blocked| {
+            self.forget(&blocked);
+            now < blocked.until
+        })
+    }
+
     /// Lifts the blocks of one rule's keys, or of all.
     pub(crate) fn lift_all(&self, rule: Option<&str>) {
         for shard in &self.shards {
