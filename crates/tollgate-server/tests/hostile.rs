@@ -20,15 +20,21 @@ fn every_wrong_body_is_told_what_is_wrong_and_what_would_be_right() {
     for (body, says) in [
         ("", "empty"),
         ("nonsense", "line 1 column 2"),
-        ("[]", "wrong"),
+        ("[]", "expected an object, such as"),
+        (r#"[{"user": "ana"}, 1, null, null, null]"#, "expected an object, such as"),
+        (r#""user""#, "expected an object, such as"),
         (r#"{"atributes": {}}"#, "expected one of `attributes`"),
         (r#"{"attributes": {"user": 42}}"#, "expected a"),
         (r#"{"attributes": ["user"]}"#, "an object of strings"),
         (r#"{"attributes": {"user": "a", "user": "b"}}"#, "twice"),
         (r#"{"attributes": {"user": "\ud800"}}"#, "wrong"),
-        (r#"{"cost": -1}"#, "expected u64"),
-        (r#"{"cost": 1.5}"#, "expected u64"),
-        (r#"{"cost": 18446744073709551616}"#, "expected u64"),
+        (r#"{"cost": 0}"#, "\"cost\" is 0, must be at least 1"),
+        (r#"{"cost": -1}"#, "expected a whole number from 0 to 18446744073709551615"),
+        (r#"{"cost": 1.5}"#, "expected a whole number from 0 to 18446744073709551615"),
+        (
+            r#"{"cost": 18446744073709551616}"#,
+            "expected a whole number from 0 to 18446744073709551615",
+        ),
         (r#"{"cost": 1} extra"#, "trailing"),
         (r#"{"timeout_ms": 5}"#, "/v1/reserve"),
         (&many, "more than 64 attributes"),
@@ -40,6 +46,7 @@ fn every_wrong_body_is_told_what_is_wrong_and_what_would_be_right() {
             let problem = server.post(path, body).problem(400);
             let detail = problem["detail"].as_str().unwrap();
             assert!(detail.contains(says), "{path} {}: {detail}", &body[..body.len().min(60)]);
+            assert!(!detail.contains("struct") && !detail.contains("u64"), "{detail}");
             let example = problem["example"].as_str().unwrap();
             assert_eq!(server.post("/v1/peek", example).status, 200, "the example is right");
         }
@@ -52,7 +59,10 @@ fn a_batch_that_is_wrong_anywhere_takes_nothing() {
     let server = Running::new();
     let last = |last: &str| format!(r#"{{"requests": [{ANA}, {last}]}}"#);
     let many = format!(r#"{{"requests": [{}]}}"#, vec!["{}"; 257].join(","));
-    for body in [last("5"), last(r#"{"cost": "1"}"#), last(r#"{"timeout_ms": 1}"#), many] {
+    let array = r#"[{"user": "z"}, 1, null, null, null]"#;
+    for body in
+        [last("5"), last(array), last(r#"{"cost": "1"}"#), last(r#"{"timeout_ms": 1}"#), many]
+    {
         server.post("/v1/check/batch", &body).problem(400);
     }
     assert_eq!(server.post("/v1/check", ANA).json()["remaining"], 9);

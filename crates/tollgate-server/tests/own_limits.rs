@@ -73,6 +73,7 @@ fn wrong_limits_are_told_what_would_be_right() {
         (r#"{"key": "a", "limits": ["often"]}"#, "often"),
         (r#"{"key": "a", "limits": ["0/s"]}"#, "count is 0"),
         (r#"{"key": "a", "limits": [{"count": 1}]}"#, "per"),
+        (r#"{"key": "a", "limits": [[1000, "1h"]]}"#, "a limit"),
         (r#"{"key": "a", "limits": ["5/s sliding_log"]}"#, "use sliding_counter"),
         (
             r#"{"key": "a", "limits": ["1/s"], "attributes": {"user": "a"}}"#,
@@ -83,6 +84,9 @@ fn wrong_limits_are_told_what_would_be_right() {
         let answer = server.post("/v1/check", body);
         answer.problem(400);
         assert!(answer.body.contains(says), "{body}: {}", answer.body);
+        let example = answer.json()["example"].as_str().unwrap().to_owned();
+        assert!(example.contains("limits"), "{body}: {example}");
+        assert_eq!(server.post("/v1/peek", &example).status, 200, "the example is right");
     }
     for path in ["/v1/refund", "/v1/reserve"] {
         let answer = server.post(path, OWN);

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tokio::time::sleep;
 use tollgate::{Limit, Request};
@@ -103,8 +105,12 @@ impl<'a> Batch<'a> {
 }
 
 impl Asked<'_> {
-    /// Where it goes over a bound.
+    /// Where it takes nothing, or goes over a bound.
     pub(super) fn check(&self, bounds: &Bounds) -> Result<(), Problem> {
+        if self.cost == Some(0) {
+            let detail = "\"cost\" is 0, must be at least 1: /v1/peek looks without taking";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
         let most = bounds.key_length;
         if self.key.as_ref().is_some_and(|key| key.0.len() > most) {
             let detail = format!("\"key\" is longer than {most} bytes");
@@ -230,18 +236,50 @@ fn too_long(most: usize) -> Problem {
     Problem::over(Bound::Body, format!("the body is too long, it may have {most} bytes"))
 }
 
-/// A body as JSON; `example` is one that would be right.
+/// A body as an object of JSON; `example` is one that would be right.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(
     body: &'a [u8],
     example: &'static str,
 ) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
+    let read = serde_json::from_slice::<Object<T>>(body);
+    read.map(|Object(read)| read).map_err(|error| {
         let detail = match body {
             b"" => "the body is empty, it must be JSON".to_owned(),
-            _ => format!("the body is wrong: {error}"),
+            _ => format!("the body is wrong: {}", in_plain_words(&error)),
         };
         Problem::new(StatusCode::BAD_REQUEST, detail).example(example)
     })
+}
+
+/// What is wrong without the names that numbers have in Rust.
+fn in_plain_words(error: &serde_json::Error) -> String {
+    let whole = |most: u64| format!("expected a whole number from 0 to {most}");
+    let text = error.to_string();
+    text.replace("expected u64", &whole(u64::MAX)).replace("expected u32", &whole(u32::MAX.into()))
+}
+
+/// What is read from an object alone. By itself, what is derived takes an array as well, by the
+/// places of its values, and a client that meant something else would be charged for it.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object, such as {\"name\": …}")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Reader(PhantomData))
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
@@ -319,7 +357,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Batch<'a> {
 
             fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Self::Value, S::Error> {
                 let mut read = Vec::new();
-                while let Some(asked) = seq.next_element()? {
+                while let Some(Object(asked)) = seq.next_element()? {
                     if read.len() == MOST_BATCH {
                         while seq.next_element::<IgnoredAny>()?.is_some() {}
                         return Ok(Batch(read, true));

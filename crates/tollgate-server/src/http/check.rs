@@ -14,13 +14,14 @@ use tollgate::Ruling;
 
 use super::body::{Asked, AskedMany, parse};
 use super::decision::{Decision, Rules, json, tell, written_json};
-use super::own::none_of_its_own;
+use super::own::{LIMITS_EXAMPLE, none_of_its_own};
 use super::problem::{Problem, cut};
 use crate::app::App;
 use crate::bounds::Bounds;
 use crate::metrics::Transport;
 
 pub(super) const EXAMPLE: &str = r#"{"attributes": {"user": "42"}, "cost": 1}"#;
+const BATCH_LIMITS_EXAMPLE: &str = r#"{"requests": [{"key": "42", "limits": ["10/s burst 5"]}]}"#;
 const BATCH_EXAMPLE: &str = r#"{"requests": [{"attributes": {"user": "42"}, "cost": 1}]}"#;
 
 /// What becomes of a request that is denied.
@@ -120,7 +121,11 @@ pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> R
 pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
     let checked = async {
         let body = app.body(body).await?;
-        let asked: AskedMany<'_> = parse(&body, BATCH_EXAMPLE)?;
+        let example = |of: Problem| match brings_limits(&body) {
+            true => of.example(BATCH_LIMITS_EXAMPLE),
+            false => of,
+        };
+        let asked: AskedMany<'_> = parse(&body, BATCH_EXAMPLE).map_err(example)?;
         let bounds = &app.settings.bounds;
         let requests = asked.requests.within(bounds).map_err(|of| of.example(BATCH_EXAMPLE))?;
         for asked in &requests {
@@ -153,7 +158,7 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
 pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response {
     let refunded = async {
         let body = app.body(body).await?;
-        let asked = one(&body, &app.settings.bounds)?;
+        let asked = one(&body, &app.settings.bounds).map_err(|of| of.example(EXAMPLE))?;
         none_of_its_own(&asked)?;
         let request = asked.request();
         app.backend.refund(&request).await.map_err(|error| Problem::store_away(&error))?;
@@ -163,10 +168,20 @@ pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response 
 }
 
 fn one<'b>(body: &'b [u8], bounds: &Bounds) -> Result<Asked<'b>, Problem> {
-    let asked: Asked<'_> = parse(body, EXAMPLE)?;
-    asked.check(bounds).map_err(|over| over.example(EXAMPLE))?;
+    let example = |of: Problem| match brings_limits(body) {
+        true => of.example(LIMITS_EXAMPLE),
+        false => of.example(EXAMPLE),
+    };
+    let asked: Asked<'_> = parse(body, EXAMPLE).map_err(example)?;
+    asked.check(bounds).map_err(example)?;
     not_reserving(&asked)?;
     Ok(asked)
+}
+
+/// Whether a body that may be wrong is about limits of its own: then those are shown.
+fn brings_limits(body: &[u8]) -> bool {
+    let name = br#""limits""#;
+    body.windows(name.len()).any(|part| part == name)
 }
 
 fn not_reserving(asked: &Asked<'_>) -> Result<(), Problem> {

@@ -12,7 +12,8 @@ use crate::app::App;
 use crate::client_limits::{ClientLimiter, ClientLimits, Listed};
 use crate::metrics::Transport;
 
-const LIMITS_EXAMPLE: &str = r#"{"key": "42", "limits": ["10/s burst 5", "1000/h"], "cost": 1}"#;
+pub(super) const LIMITS_EXAMPLE: &str =
+    r#"{"key": "42", "limits": ["10/s burst 5", "1000/h"], "cost": 1}"#;
 
 /// A request with limits of its own, which are known to be right.
 pub(super) struct Ready<'a> {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::{Map, Value, json};
 
-use super::body::parse;
+use super::body::{Object, parse};
 use super::decision;
 use super::problem::Problem;
 use crate::app::App;
@@ -36,7 +36,7 @@ struct Asked {
     #[serde(default)]
     domain: String,
     #[serde(default)]
-    descriptors: Vec<Descriptor>,
+    descriptors: Vec<Object<Descriptor>>,
     #[serde(default, rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Whole,
 }
@@ -45,9 +45,9 @@ struct Asked {
 #[serde(deny_unknown_fields)]
 struct Descriptor {
     #[serde(default)]
-    entries: Vec<Pair>,
+    entries: Vec<Object<Pair>>,
     #[serde(default)]
-    limit: Option<Override>,
+    limit: Option<Object<Override>>,
     #[serde(default, rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Option<Whole>,
     #[serde(default, rename = "isNegativeHits", alias = "is_negative_hits")]
@@ -103,7 +103,7 @@ pub(super) async fn json(State(app): State<Arc<App>>, body: Body) -> Response {
 
 impl Asked {
     fn request(self) -> Result<RateLimitRequest, String> {
-        let descriptors = self.descriptors.into_iter().map(Descriptor::message);
+        let descriptors = self.descriptors.into_iter().map(|Object(of)| of.message());
         Ok(RateLimitRequest {
             domain: self.domain,
             descriptors: descriptors.collect::<Result<_, _>>()?,
@@ -114,13 +114,13 @@ impl Asked {
 
 impl Descriptor {
     fn message(self) -> Result<RateLimitDescriptor, String> {
-        let limit = self.limit.map(|limit| {
+        let limit = self.limit.map(|Object(limit)| {
             let requests_per_unit = limit.requests_per_unit.small("requestsPerUnit")?;
             Ok::<_, String>(RateLimitOverride { requests_per_unit, unit: limit.unit.0 })
         });
         let entries = self.entries.into_iter();
         Ok(RateLimitDescriptor {
-            entries: entries.map(|Pair { key, value }| Entry { key, value }).collect(),
+            entries: entries.map(|Object(Pair { key, value })| Entry { key, value }).collect(),
             limit: limit.transpose()?,
             hits_addend: self.hits_addend.map(|hits| hits.0),
             is_negative_hits: self.is_negative_hits,

@@ -28,7 +28,7 @@ fn every_wrong_body_is_told_what_is_wrong_and_what_would_be_right() {
         ("blocks", r#"{"rule": "per-user", "key": {"user": "a"}}"#, "for_seconds"),
         ("blocks", r#"{"rule": "per-user", "key": {"user": "a"}, "for_seconds": 0}"#, "from 1 to"),
         ("blocks", r#"{"attributes": {"user": "a"}, "for_seconds": 99999999999}"#, "from 1 to"),
-        ("blocks", r#"{"attributes": {"user": "a"}, "for_seconds": -1}"#, "u64"),
+        ("blocks", r#"{"attributes": {"user": "a"}, "for_seconds": -1}"#, "a whole number"),
         ("blocks/lift", r#"{"attributes": {"user": "a"}, "for_seconds": 1}"#, "at once"),
         ("overrides/remove", r#"{"client": []}"#, "an object of strings"),
     ];

@@ -60,6 +60,12 @@ async fn every_wrong_body_is_told_what_is_wrong_and_takes_nothing() {
         (r#"{"domain": "edge"}"#, "there are no descriptors"),
         (r#"{"domain": "edge", "descriptors": [{}]}"#, "descriptor 1 has no entries"),
         (r#"{"domian": "edge"}"#, "unknown field `domian`"),
+        (r#"["edge", [{"entries": [{"key": "user", "value": "a"}]}], 1]"#, "expected an object"),
+        (r#"{"domain": "edge", "descriptors": [[[{"key": "a"}]]]}"#, "expected an object"),
+        (
+            r#"{"domain": "edge", "descriptors": [{"entries": [["user", "a"]]}]}"#,
+            "expected an object",
+        ),
         (r#"{"domain": "edge", "hitsAddend": -1}"#, "a whole number that is not negative"),
         (r#"{"domain": "edge", "hitsAddend": "x"}"#, "a whole number that is not negative"),
         (r#"{"domain": "edge", "hitsAddend": 4294967296}"#, "must be at most 4294967295"),
@@ -76,5 +82,5 @@ async fn every_wrong_body_is_told_what_is_wrong_and_takes_nothing() {
         assert_eq!(ask(&rls, problem["example"].as_str().unwrap()).await.0 / 100, 2, "{body}");
         rls.gate.reset_all();
     }
-    assert_eq!(rls.metric("tollgate_bad_requests_total").await, 11);
+    assert_eq!(rls.metric("tollgate_bad_requests_total").await, 14);
 }
