@@ -1,6 +1,7 @@
 //! Messages as bytes, in room as short as they are.
 
-use tonic::codec::{BufferSettings, Codec};
+use tonic::Status;
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use super::{RateLimitRequest, RateLimitResponse};
@@ -20,13 +21,36 @@ impl Codec for Messages {
     type Encode = RateLimitResponse;
     type Decode = RateLimitRequest;
     type Encoder = ProstEncoder<RateLimitResponse>;
-    type Decoder = ProstDecoder<RateLimitRequest>;
+    type Decoder = Requests;
 
     fn encoder(&mut self) -> Self::Encoder {
         ProstEncoder::new(BufferSettings::new(ROOM, SEND))
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstDecoder::new(BufferSettings::new(ROOM, SEND))
+        Requests(ProstDecoder::new(BufferSettings::new(ROOM, SEND)))
+    }
+}
+
+/// Reads requests. What is none is the client's fault, and no error of this server's, as tonic has it
+/// by itself.
+#[derive(Debug)]
+pub(super) struct Requests(ProstDecoder<RateLimitRequest>);
+
+impl Decoder for Requests {
+    type Item = RateLimitRequest;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<RateLimitRequest>, Status> {
+        self.0.decode(bytes).map_err(|status| {
+            let why = status.message();
+            Status::invalid_argument(format!(
+                "{why}, must be a RateLimitRequest of envoy.service.ratelimit.v3"
+            ))
+        })
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.0.buffer_settings()
     }
 }

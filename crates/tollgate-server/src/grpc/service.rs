@@ -20,6 +20,7 @@ use super::proto::DESCRIPTORS;
 use super::{RateLimitRequest, RateLimitResponse};
 use crate::app::App;
 use crate::bounds::Bound;
+use crate::http::cut;
 use crate::metrics::{Transport, add};
 
 /// The one call of the rate limit service.
@@ -109,9 +110,15 @@ impl Services {
                 }
             }
         } else {
+            let path: Box<str> = request.uri().path().into();
             // In a box, so that the others need no room for it.
             let Ok(response) = Box::pin(self.others.call(request)).await;
-            response
+            // tonic says nothing of a call that there is not.
+            let is_silent = !response.headers().contains_key("grpc-message");
+            match code(&response) {
+                Code::Unimplemented if is_silent => unknown(&path),
+                _ => response,
+            }
         };
         self.app.metrics.latency(Transport::Grpc).record(began.elapsed());
         let code = code(&response);
@@ -132,6 +139,16 @@ fn not_grpc() -> Response<Body> {
     let mut response = Response::new(Body::new(text.to_owned()));
     *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     response
+}
+
+/// The answer to a call that there is not.
+fn unknown(path: &str) -> Response<Body> {
+    let (path, known) = (cut(path), SHOULD_RATE_LIMIT);
+    let message = format!(
+        "there is no call {path}, must be {known}, or one of grpc.health.v1.Health or of \
+         grpc.reflection.v1.ServerReflection"
+    );
+    Status::unimplemented(message).into_http()
 }
 
 /// What became of a call. What fails at once says so in its head.
