@@ -14,6 +14,7 @@ use crate::bounds::{Bounds, DRAIN, MAX_BODIES};
 use crate::client_limits::ClientLimits;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
+use crate::openapi::Document;
 use crate::page::Feed;
 use crate::policy_version::PolicyVersion;
 use crate::resp::RespBounds;
@@ -36,6 +37,8 @@ pub(crate) struct App {
     pub(crate) policy_version: PolicyVersion,
     /// Who watches what goes on.
     pub(crate) feed: Feed,
+    /// What can be asked.
+    pub(crate) document: Document,
     /// Whether the server accepts no more.
     pub(crate) stopping: AtomicBool,
     /// Calls of gRPC and changes of operators, which outlive their connections.
@@ -99,6 +102,7 @@ impl App {
             operators,
             policy_version: PolicyVersion::default(),
             feed,
+            document: Document::default(),
             stopping,
             tasks: Tasks::default(),
         }

@@ -138,6 +138,10 @@ impl<'r> RuleDecision<'r> {
     }
 }
 
+/// Every reason that a decision can have.
+pub(crate) const REASONS: [&str; 8] =
+    ["limits", "no_rule", "allow_list", "deny_list", "block", "error", "store_away", "other"];
+
 pub(crate) fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::NoRule => "no_rule",
@@ -274,6 +278,26 @@ pub(super) fn tell(headers: &mut HeaderMap, fields: &HeaderFields) {
                 other => HeaderName::from_static(other),
             };
             headers.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_among_those_that_are_documented() {
+        for of in [
+            Reason::NoRule,
+            Reason::Limits,
+            Reason::AllowList,
+            Reason::DenyList,
+            Reason::Block,
+            Reason::Error,
+            Reason::StoreAway,
+        ] {
+            assert!(REASONS.contains(&reason(of)) && reason(of) != "other", "{of:?}");
         }
     }
 }

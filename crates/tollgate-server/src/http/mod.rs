@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::metrics::Transport;
 pub(crate) use body::{Attributes, parse};
 pub(crate) use browser::{is_of_another_site, keep_to_us};
-pub(crate) use decision::{json, millis, reason, text};
+pub(crate) use decision::{REASONS, json, millis, reason, text};
 pub(crate) use hold::Holds;
 pub(crate) use problem::{Problem, cut};
 pub(crate) use serve::{NO_ROOM, serve, serve_operators};

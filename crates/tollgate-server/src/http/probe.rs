@@ -51,6 +51,6 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 /// What can be asked, for programs and those who write them.
-pub(super) async fn openapi() -> Response {
-    super::text("application/json", crate::openapi::document().to_owned())
+pub(super) async fn openapi(State(app): State<Arc<App>>) -> Response {
+    super::text("application/json", app.document.get(&app.settings.bounds).to_owned())
 }

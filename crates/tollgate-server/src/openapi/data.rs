@@ -67,7 +67,7 @@ pub(super) const OPERATIONS: [Operation; 15] = [
         body: body("Actual", r#"{"actual": 3}"#),
         ..post("/v1/reserve/{id}/settle", "Charges what was really used", "Settled")
     },
-    authorize("/v1/authorize", "Asked by proxies, with any method"),
+    authorize("/v1/authorize", "Asked by proxies, with any method and any query"),
     authorize("/v1/authorize/{status}", "The same, refusing with this status"),
     Operation {
         body: body(
@@ -89,7 +89,14 @@ pub(super) const OPERATIONS: [Operation; 15] = [
 ];
 
 const fn authorize(path: &'static str, summary: &'static str) -> Operation {
-    Operation { path, summary, answer_type: "", answer: "It may pass", ..Operation::get() }
+    Operation {
+        path,
+        summary,
+        answer_type: "",
+        answer: "It may pass",
+        with_any_method: true,
+        ..Operation::get()
+    }
 }
 
 /// A part of a path.

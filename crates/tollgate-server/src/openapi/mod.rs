@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 
 use crate::admin::{AdminRole, ROUTES};
+use crate::bounds::Bounds;
 
 /// A method that something is asked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,12 @@ pub(crate) struct Operation {
     pub(crate) answer: &'static str,
     /// Whether a denial, with status 429, is answered by the same schema and not by a problem.
     pub(crate) denies_alike: bool,
+    /// Whether every other method asks the same.
+    pub(crate) with_any_method: bool,
 }
+
+/// The methods of those that can be asked with any.
+const ANY: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 /// A name in the query.
 #[derive(Clone, Copy, Debug)]
@@ -61,13 +67,19 @@ impl Operation {
             answer_type: "application/json",
             answer: "",
             denies_alike: false,
+            with_any_method: false,
         }
     }
 
-    /// As the document has it; a role where only operators may ask.
-    fn shown(&self, role: Option<AdminRole>) -> Value {
+    /// The methods that ask it.
+    fn methods(&self) -> &[&'static str] {
+        if self.with_any_method { &ANY } else { self.method.words() }
+    }
+
+    /// As the document has it under that method; a role where only operators may ask.
+    fn shown(&self, method: &str, role: Option<AdminRole>) -> Value {
         let mut shown = json!({
-            "operationId": self.id(),
+            "operationId": self.id(method),
             "summary": self.summary,
             "tags": [if role.is_some() { "admin" } else { self.tag() }],
             "parameters": self.parameters(),
@@ -111,10 +123,10 @@ impl Operation {
         }
     }
 
-    fn id(&self) -> String {
+    fn id(&self, method: &str) -> String {
         let words = self.path.split(['/', '{', '}', '.', '_']).filter(|word| !word.is_empty());
         let words: Vec<_> = words.filter(|word| !["v1", "id"].contains(word)).collect();
-        format!("{}_{}", self.method.word(), words.join("_"))
+        format!("{method}_{}", words.join("_"))
     }
 
     fn tag(&self) -> &'static str {
@@ -137,11 +149,11 @@ impl Operation {
 }
 
 impl Method {
-    pub(crate) fn word(self) -> &'static str {
+    fn words(self) -> &'static [&'static str] {
         match self {
-            Method::Get => "get",
-            Method::Post => "post",
-            Method::Put => "put",
+            Method::Get => &["get"],
+            Method::Post => &["post"],
+            Method::Put => &["put"],
         }
     }
 }
@@ -150,19 +162,25 @@ fn refer(schema: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 
-/// The document, as it is served.
-pub(crate) fn document() -> &'static str {
-    static DOCUMENT: OnceLock<String> = OnceLock::new();
-    DOCUMENT.get_or_init(|| whole().to_string())
+/// The document of a server with these bounds, made when it is first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Document(OnceLock<String>);
+
+impl Document {
+    pub(crate) fn get(&self, bounds: &Bounds) -> &str {
+        self.0.get_or_init(|| whole(bounds).to_string())
+    }
 }
 
-fn whole() -> Value {
+fn whole(bounds: &Bounds) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let data = data::OPERATIONS.iter().map(|operation| (operation, None));
     let admin = ROUTES.iter().map(|route| (&route.operation, Some(route.role)));
     for (operation, role) in data.chain(admin) {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method.word()] = operation.shown(role);
+        for method in operation.methods() {
+            path[*method] = operation.shown(method, role);
+        }
     }
     json!({
         "openapi": "3.1.0",
@@ -180,7 +198,7 @@ fn whole() -> Value {
         ],
         "paths": paths,
         "components": {
-            "schemas": schemas::all(),
+            "schemas": schemas::all(bounds),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     })

@@ -3,15 +3,16 @@
 use serde_json::{Map, Value, json};
 
 use crate::bounds::{
-    MAX_ATTRIBUTES, MAX_BATCH, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_SIMULATED_LIMITS,
-    MAX_SIMULATED_TRAFFIC, MAX_VALUE,
+    Bounds, MAX_HOLD_TIME, MAX_LIMITS, MAX_SECONDS, MAX_SIMULATED_LIMITS, MAX_SIMULATED_TRAFFIC,
 };
-use crate::http::millis;
+use crate::http::{REASONS, millis};
 
-/// All of them, by name.
-pub(super) fn all() -> Value {
+/// All of them, by name, for a server with these bounds.
+pub(super) fn all(bounds: &Bounds) -> Value {
     let mut all = Map::new();
-    for part in [asked(), answered(), envoys(), asked_by_operators(), told_to_operators(), seen()] {
+    for part in
+        [asked(bounds), answered(), envoys(), asked_by_operators(), told_to_operators(), seen()]
+    {
         if let Value::Object(part) = part {
             all.extend(part);
         }
@@ -71,7 +72,25 @@ fn next() -> Value {
     maybe("string")
 }
 
-fn asked() -> Value {
+/// Why a decision is as it is.
+fn reason() -> Value {
+    json!({"enum": REASONS})
+}
+
+/// A limit as text, or as a table.
+fn limit() -> Value {
+    let some = |least: u64| json!({"type": "integer", "minimum": least, "maximum": u64::MAX});
+    let table = object(
+        json!({
+            "count": some(1), "per": text(), "burst": or_null(some(0)), "algorithm": maybe("string"),
+            "mode": maybe("string"), "align": maybe("string"), "zone": maybe("string"),
+        }),
+        &["count", "per"],
+    );
+    json!({"oneOf": [text(), table], "examples": ["10/s burst 5", {"count": 1000, "per": "1h"}]})
+}
+
+fn asked(bounds: &Bounds) -> Value {
     let request = |more: &[(&str, Value)]| {
         let mut properties =
             json!({"attributes": refer("Attributes"), "cost": or_null(refer("Cost"))});
@@ -81,29 +100,30 @@ fn asked() -> Value {
     let most = millis(MAX_HOLD_TIME);
     let timeout = or_null(json!({"type": "integer", "minimum": 1, "maximum": most}));
     let own = [("key", maybe("string")), ("limits", refer("Limits"))];
-    let requests = json!({"type": "array", "maxItems": MAX_BATCH, "items": refer("Asked")});
+    let requests = json!({"type": "array", "maxItems": bounds.batch, "items": refer("Asked")});
+    let units = |least: u64| json!({"type": "integer", "minimum": least, "maximum": u64::MAX});
     json!({
         "Attributes": {
             "type": "object",
-            "maxProperties": MAX_ATTRIBUTES,
+            "maxProperties": bounds.attributes,
             "additionalProperties": {"type": "string"},
-            "description": format!("Values have at most {MAX_VALUE} bytes"),
+            "description": format!("Values have at most {} bytes", bounds.key_length),
         },
-        "Cost": {"type": "integer", "minimum": 0, "maximum": u64::MAX},
+        "Cost": units(1),
         "Limits": {
-            "type": ["array", "null"], "minItems": 1, "maxItems": MAX_LIMITS, "items": text(),
+            "type": ["array", "null"], "minItems": 1, "maxItems": MAX_LIMITS, "items": limit(),
         },
         "Asked": request(&own),
         "Request": request(&[]),
         "Reservation": request(&[("timeout_ms", timeout)]),
         "Batch": object(json!({"requests": requests}), &["requests"]),
-        "Actual": object(json!({"actual": refer("Cost")}), &["actual"]),
+        "Actual": object(json!({"actual": units(0)}), &["actual"]),
     })
 }
 
 fn answered() -> Value {
     let figures = json!({
-        "rule": maybe("string"), "allowed": truth(), "reason": text(),
+        "rule": maybe("string"), "allowed": truth(), "reason": reason(),
         "limit": maybe("integer"), "remaining": maybe("integer"),
         "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
         "rules": list(&refer("RuleDecision")),
@@ -147,7 +167,7 @@ fn answered() -> Value {
 fn envoys() -> Value {
     let small = || json!({"type": "integer", "minimum": 0, "maximum": u32::MAX});
     let entry = object(json!({"key": text(), "value": text()}), &[]);
-    let unit = json!({"enum": ["SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"]});
+    let unit = json!({"enum": ["SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"]});
     let limit = object(json!({"requestsPerUnit": small(), "unit": unit}), &[]);
     let descriptor = object(
         json!({
@@ -279,7 +299,7 @@ fn seen() -> Value {
         },
         "Denials": whole(json!({"denials": list(&whole(json!({
             "rule": maybe("string"), "key": refer("Attributes"), "whole": truth(),
-            "reason": text(), "first": text(), "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),
+            "reason": reason(), "first": text(), "last": text(), "times": count(), "cost": count(), "limit": maybe("integer"),
             "retry_after_ms": maybe("integer"), "transport": text(),
         })))})),
         "Simulated": whole(json!({
@@ -309,7 +329,7 @@ fn request_status() -> Value {
         "properties": {"name": text(), "allows": truth()},
     });
     whole(json!({
-        "attributes": refer("Attributes"), "allowed": truth(), "reason": text(),
+        "attributes": refer("Attributes"), "allowed": truth(), "reason": reason(),
         "rule": maybe("string"), "retry_after_ms": maybe("integer"), "list": list_of,
         "tier": maybe("string"), "tier_from": text(),
         "rules": list(&whole(json!({

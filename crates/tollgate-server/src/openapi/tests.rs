@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 fn documented() -> Value {
-    serde_json::from_str(document()).unwrap()
+    serde_json::from_str(Document::default().get(&Bounds::default())).unwrap()
 }
 
 /// All source files.
@@ -61,5 +61,16 @@ fn every_operation_has_a_name_of_its_own() {
     let ids: BTreeSet<_> =
         operations.iter().map(|operation| operation["operationId"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), operations.len());
-    assert_eq!(operations.len(), data::OPERATIONS.len() + ROUTES.len());
+    let of_data = data::OPERATIONS.iter().map(|operation| operation.methods().len());
+    assert_eq!(operations.len(), of_data.sum::<usize>() + ROUTES.len());
+}
+
+#[test]
+fn bounds_that_an_operator_has_changed_are_in_the_document() {
+    let bounds = Bounds { batch: 7, attributes: 5, key_length: 99, ..Bounds::default() };
+    let document: Value = serde_json::from_str(Document::default().get(&bounds)).unwrap();
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["Batch"]["properties"]["requests"]["maxItems"], 7);
+    assert_eq!(schemas["Attributes"]["maxProperties"], 5);
+    assert!(schemas["Attributes"]["description"].as_str().unwrap().contains("99 bytes"));
 }
