@@ -72,7 +72,10 @@ fn a_peek_takes_nothing_and_a_refund_gives_back() {
     assert_eq!(server.post("/v1/peek", four).json()["allowed"], true);
     assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
     server.post("/v1/check", four);
-    assert_eq!(server.post("/v1/refund", four).json()["refunded"], 4);
+    let refunded = server.post("/v1/refund", four).json();
+    let rules = refunded["rules"].as_array().unwrap();
+    let (rule, remaining) = (&rules[0]["rule"], &rules[0]["remaining"]);
+    assert_eq!((rules.len(), rule, remaining), (1, &"per-user".into(), &10.into()), "{refunded}");
     assert_eq!(server.post("/v1/peek", ANA).json()["remaining"], 10);
 }
 
@@ -309,4 +312,46 @@ fn what_a_clients_limit_can_never_allow_is_counted_as_an_error() {
     for transport in ["http", "resp"] {
         assert_eq!((count("error", transport), count("denied", transport)), (1, 0), "{transport}");
     }
+}
+
+#[test]
+fn a_refund_tells_how_things_stand_and_nothing_that_was_not_done() {
+    let server = Running::new();
+    let of = |cost: u64| format!(r#"{{"attributes": {{"user": "ana"}}, "cost": {cost}}}"#);
+    server.post("/v1/check", &of(3));
+    let full = server.post("/v1/refund", &of(200)).json();
+    assert!(full.get("refunded").is_none(), "it cannot be told: {full}");
+    assert_eq!(
+        (&full["rules"][0]["limit"], &full["rules"][0]["remaining"]),
+        (&10.into(), &10.into())
+    );
+    let no_rule = server.post("/v1/refund", r#"{"attributes": {"other": "x"}, "cost": 2}"#).json();
+    assert_eq!(
+        (&no_rule["reason"], &no_rule["rules"]),
+        (&"no_rule".into(), &serde_json::json!([]))
+    );
+    let listed = server.post("/v1/refund", r#"{"attributes": {"user": "mallory"}}"#).json();
+    assert_eq!(
+        (&listed["reason"], &listed["rules"]),
+        (&"deny_list".into(), &serde_json::json!([]))
+    );
+    let zero = server.post("/v1/refund", &of(0)).problem(400);
+    assert!(zero["detail"].as_str().unwrap().contains("cost"), "{zero}");
+}
+
+#[test]
+fn a_query_that_means_nothing_is_refused_wherever_decisions_are_asked_for() {
+    let server = Running::new();
+    let batch = format!(r#"{{"requests": [{ANA}]}}"#);
+    for (path, body) in [("/v1/check/batch", batch.as_str()), ("/v1/refund", ANA)] {
+        for query in ["enforce=true", "enfroce=true", "x"] {
+            let problem = server.post(&format!("{path}?{query}"), body).problem(400);
+            assert!(problem["detail"].as_str().unwrap().contains("query"), "{path} {problem}");
+        }
+        assert_eq!(server.post(&format!("{path}?"), body).status, 200);
+    }
+    let held = server.post("/v1/reserve", ANA).json();
+    let path = format!("/v1/reserve/{}/commit", held["id"].as_str().unwrap());
+    server.post(&format!("{path}?x"), "").problem(400);
+    assert_eq!(server.post(&path, "").status, 200, "it is still open");
 }

@@ -8,12 +8,11 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{StatusCode, Uri};
-use serde::Serialize;
 use tokio::time::sleep;
 use tollgate::Ruling;
 
 use super::body::{Asked, AskedMany, parse};
-use super::decision::{Decision, Rules, json, tell, written_json};
+use super::decision::{Decision, Refunded, Rules, tell, written_json};
 use super::own::{LIMITS_EXAMPLE, none_of_its_own};
 use super::problem::{Problem, cut};
 use crate::app::App;
@@ -50,9 +49,15 @@ impl Denied {
     }
 }
 
-#[derive(Serialize)]
-struct Refunded {
-    refunded: u64,
+/// Where a query says nothing.
+pub(super) fn no_query(uri: &Uri) -> Result<(), Problem> {
+    match uri.query() {
+        None | Some("") => Ok(()),
+        Some(other) => {
+            let detail = format!("unknown query {:?}, there is none here", cut(other));
+            Err(Problem::new(StatusCode::BAD_REQUEST, detail))
+        }
+    }
 }
 
 impl App {
@@ -118,8 +123,9 @@ pub(super) async fn peek(State(app): State<Arc<App>>, uri: Uri, body: Body) -> R
     peeked.await.unwrap_or_else(|problem| app.bad(&problem))
 }
 
-pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
+pub(super) async fn batch(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let checked = async {
+        no_query(&uri)?;
         let body = app.body(body).await?;
         let example = |of: Problem| match brings_limits(&body) {
             true => of.example(BATCH_LIMITS_EXAMPLE),
@@ -155,14 +161,16 @@ pub(super) async fn batch(State(app): State<Arc<App>>, body: Body) -> Response {
     checked.await.unwrap_or_else(|problem| app.bad(&problem))
 }
 
-pub(super) async fn refund(State(app): State<Arc<App>>, body: Body) -> Response {
+pub(super) async fn refund(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let refunded = async {
+        no_query(&uri)?;
         let body = app.body(body).await?;
         let asked = one(&body, &app.settings.bounds).map_err(|of| of.example(EXAMPLE))?;
         none_of_its_own(&asked)?;
         let request = asked.request();
         app.backend.refund(&request).await.map_err(|error| Problem::store_away(&error))?;
-        Ok(json(&Refunded { refunded: request.units() }))
+        // How much that was cannot be told: each rule is given back to until it is full.
+        Ok(Refunded::new(&app.backend.status(&request).await).response())
     };
     refunded.await.unwrap_or_else(|problem| app.bad(&problem))
 }

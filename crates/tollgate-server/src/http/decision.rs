@@ -39,6 +39,15 @@ pub(super) struct Decision<'r> {
     rules: SmallVec<[RuleDecision<'r>; 2]>,
 }
 
+/// How a request stands after what it took was given back.
+#[derive(Debug)]
+pub(super) struct Refunded<'r> {
+    reason: &'static str,
+    /// Whether the store is away, so that these are this server's own figures.
+    degraded: bool,
+    rules: SmallVec<[RuleDecision<'r>; 2]>,
+}
+
 #[derive(Debug)]
 struct RuleDecision<'r> {
     rule: Cow<'r, str>,
@@ -191,6 +200,29 @@ impl Decision<'_> {
     pub(super) fn response(&self) -> Response {
         let mut written = Vec::with_capacity(USUAL);
         self.write(&mut written);
+        written_json(written)
+    }
+}
+
+impl<'r> Refunded<'r> {
+    pub(super) fn new(ruling: &'r Ruling) -> Refunded<'r> {
+        Refunded {
+            reason: reason(ruling.reason()),
+            degraded: ruling.is_degraded(),
+            rules: ruling.rules().map(|rule| RuleDecision::new(&rule)).collect(),
+        }
+    }
+
+    /// An answer of 200 that says it.
+    pub(super) fn response(&self) -> Response {
+        let mut written = Vec::with_capacity(USUAL);
+        let mut object = Object::begin(&mut written);
+        object.text("reason", self.reason);
+        if self.degraded {
+            object.truth("degraded", true);
+        }
+        object.array("rules", self.rules.iter(), RuleDecision::write);
+        object.end();
         written_json(written)
     }
 }

@@ -14,7 +14,7 @@ use tollgate::{Ruling, Timestamp};
 use tollgate_redis::StoreError;
 
 use super::body::{Asked, parse};
-use super::check::Denied;
+use super::check::{Denied, no_query};
 use super::decision::{Decision, Rules, json, millis, tell, written_json};
 use super::own::none_of_its_own;
 use super::problem::{Problem, cut};
@@ -181,6 +181,9 @@ fn settled(ended: Result<(), StoreError>, settled: Settled) -> Response {
 }
 
 pub(super) async fn commit(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    if let Err(problem) = no_query(&uri) {
+        return app.bad(&problem);
+    }
     let id = segment(&uri, 3);
     let Some(held) = app.take(id) else { return app.unknown_hold(id) };
     let reserved = held.cost();
@@ -188,6 +191,9 @@ pub(super) async fn commit(State(app): State<Arc<App>>, uri: Uri) -> Response {
 }
 
 pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    if let Err(problem) = no_query(&uri) {
+        return app.bad(&problem);
+    }
     let id = segment(&uri, 3);
     let Some(held) = app.take(id) else { return app.unknown_hold(id) };
     let reserved = held.cost();
@@ -197,6 +203,7 @@ pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
 pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Response {
     let id = segment(&uri, 3);
     let settled = async {
+        no_query(&uri)?;
         let body = app.body(body).await?;
         let Actual { actual } = parse(&body, SETTLE_EXAMPLE)?;
         // Not before it is known that the rest is right: who gets it wrong may try again.

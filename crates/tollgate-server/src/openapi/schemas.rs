@@ -151,7 +151,9 @@ fn answered() -> Value {
             "remaining": count(), "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
         }), &["rule", "allowed", "shadow", "limit", "remaining", "retry_after_ms", "reset_after_ms"]),
         "Decisions": whole(json!({"decisions": list(&refer("Decision"))})),
-        "Refunded": whole(json!({"refunded": count()})),
+        "Refunded": object(json!({
+            "reason": reason(), "degraded": truth(), "rules": list(&refer("RuleDecision")),
+        }), &["reason", "rules"]),
         "Settled": whole(json!({"reserved": count(), "charged": count()})),
         "Text": text(),
         "Document": {"type": "object"},
