@@ -270,6 +270,25 @@ fn all_transports_agree() {
 }
 
 #[test]
+fn an_attribute_that_is_there_twice_is_refused_and_takes_nothing() {
+    let server = Running::new();
+    let twice = [("user", "ana"), ("user", "ben")];
+    let body = r#"{"attributes": {"user": "ana", "user": "ben"}}"#;
+    server.post("/v1/check", body).problem(400);
+    let stream = TcpStream::connect(server.resp.unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut resp = Resp(BufReader::new(stream));
+    assert_eq!(resp.check(&twice, 1), Told::wrong());
+    for user in ["ana", "ben"] {
+        assert_eq!(over_http(&server, &[("user", user)], 1).remaining, Some(9), "{user}");
+    }
+    // A descriptor may have an entry twice, and its second is an attribute of its own.
+    let told = Rls::connect(&server).check(&twice, 1);
+    assert_eq!((told.rule.as_deref(), told.remaining), (Some("per-user"), Some(8)));
+    assert_eq!(over_http(&server, &[("user", "ben")], 1).remaining, Some(8));
+}
+
+#[test]
 fn all_ports_stop_in_order() {
     let mut server = Running::new();
     let mut resp = TcpStream::connect(server.resp.unwrap()).unwrap();

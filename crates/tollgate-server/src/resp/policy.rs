@@ -110,7 +110,11 @@ fn request<'a>(usage: &str, arguments: &[&'a [u8]], bounds: &Bounds) -> Result<R
     }
     let mut request = Request::new();
     for pair in attributes.chunks_exact(2) {
-        request.set(text("an attribute", pair[0], bounds)?, text("a value", pair[1], bounds)?);
+        let name = text("an attribute", pair[0], bounds)?;
+        if request.get(name).is_some() {
+            return Err(format!("ERR attribute {} is there twice", shown(pair[0])).into());
+        }
+        request.set(name, text("a value", pair[1], bounds)?);
     }
     Ok(match cost {
         Some(units) => request.cost(units),
