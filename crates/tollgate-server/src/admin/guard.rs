@@ -226,7 +226,7 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
 }
 
 /// Who tries from one address: of version 6, everybody in a network.
-fn network(ip: IpAddr) -> IpAddr {
+pub(crate) fn network(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),

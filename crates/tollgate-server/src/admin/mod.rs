@@ -26,6 +26,7 @@ use std::sync::Arc;
 use tollgate::{Limit, Limiter};
 
 use audit::{Audit, AuditFile};
+pub(crate) use guard::network;
 use known::KnownTokens;
 pub(crate) use policy::reload_as;
 use policy_source::PolicySource;

@@ -230,7 +230,10 @@ impl RespSession {
         let Some(password) = &self.shared.password else {
             return Err("ERR AUTH called without any password configured, leave it out".to_owned());
         };
+        let guesses = &self.shared.guesses;
+        guesses.may_try(self.peer)?;
         if !is_same(password.as_bytes(), given) {
+            guesses.count(self.peer, self.shared.app.backend.clock().now());
             return Err("WRONGPASS invalid username-password pair or user is disabled.".to_owned());
         }
         self.authenticated = true;

@@ -10,6 +10,7 @@ mod buffers;
 mod connection;
 mod counts;
 mod greet;
+mod guesses;
 mod inline;
 mod parse;
 mod policy;
@@ -32,6 +33,7 @@ use crate::metrics::{Transport, add};
 
 pub(crate) use counts::Counters;
 pub use counts::RespCounts;
+use guesses::Guesses;
 pub use serve::serve_resp;
 pub(crate) use serve::{NO_ROOM, serve};
 pub use session::RespSession;
@@ -47,6 +49,7 @@ struct Shared {
     password: Option<Box<str>>,
     bounds: RespBounds,
     next_id: AtomicI64,
+    guesses: Guesses,
 }
 
 /// What the connections may take: how many there are, and how long each may keep the server
@@ -99,6 +102,7 @@ impl Resp {
             password: app.settings.resp_password.clone(),
             bounds: app.settings.resp_bounds,
             next_id: AtomicI64::new(1),
+            guesses: Guesses::new(),
             app,
         }))
     }

@@ -3,6 +3,7 @@
 
 mod clients;
 mod commands;
+mod guesses;
 mod hostile;
 mod splits;
 mod support;
