@@ -161,6 +161,10 @@ impl Rls {
         let retry = told.response_headers_to_add.iter().find(|field| field.key == "retry-after");
         let retry = retry.map(|field| field.value.parse().unwrap());
         let metadata = told.dynamic_metadata.as_ref();
+        if metadata.is_some_and(|metadata| metadata.fields.contains_key("shadow")) {
+            // Only Envoy is told the figures of rules that decide nothing.
+            return Told { allowed, retry: Some(0), ..Told::default() };
+        }
         let rule = metadata.and_then(|metadata| match &metadata.fields["rule"].kind {
             Some(Kind::StringValue(rule)) => Some(rule.clone()),
             _ => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
-use tollgate::{HeaderFields, Limit, Reason, Ruling};
+use tollgate::{HeaderFields, Limit, Reason, RuleFigures, Ruling};
 
 use super::ask::UNITS;
 use super::decide::Verdict;
@@ -24,6 +24,8 @@ struct Told<'v> {
     /// What decided, if anything did.
     rule: Option<&'v str>,
     reason: &'static str,
+    /// Of a rule that only reports, whether it would have refused.
+    shadow: Option<bool>,
     limit: u64,
     remaining: u64,
     /// After how long the same is allowed; `None` if never.
@@ -56,7 +58,7 @@ pub(super) fn response(app: &App, verdicts: &[Verdict]) -> RateLimitResponse {
         ]);
         response.raw_body = refusal.json();
     }
-    response.dynamic_metadata = told.rule.map(|rule| metadata(rule, told.reason, place));
+    response.dynamic_metadata = told.rule.map(|rule| metadata(rule, told, place));
     if let (Verdict::Ruled(ruling), Some(metadata)) = (verdict, &mut response.dynamic_metadata)
         && ruling.is_leased()
     {
@@ -99,6 +101,7 @@ fn told(verdict: &Verdict) -> Told<'_> {
             },
             rule: None,
             reason: "limits",
+            shadow: None,
             limit: decision.limit(),
             remaining: decision.remaining(),
             retry_after: decision.retry_after(),
@@ -113,14 +116,10 @@ fn of_ruling(ruling: &Ruling) -> Told<'_> {
         return nothing(rule, reason);
     }
     let Some(figures) = ruling.decided_by() else {
-        // Nothing limits it.
-        let status = DescriptorStatus {
-            code: code(ruling.is_allowed()).into(),
-            limit_remaining: u32::MAX,
-            ..DescriptorStatus::default()
-        };
-        let (limit, remaining) = (u64::MAX, u64::MAX);
-        return Told { status, rule, reason, limit, remaining, retry_after: ruling.retry_after() };
+        return ruling.rules().find(RuleFigures::is_shadow).map_or_else(
+            || unlimited(ruling, DescriptorStatus::default(), (rule, None)),
+            |figures| in_shadow(ruling, &figures),
+        );
     };
     Told {
         status: DescriptorStatus {
@@ -131,10 +130,45 @@ fn of_ruling(ruling: &Ruling) -> Told<'_> {
         },
         rule,
         reason,
+        shadow: None,
         limit: figures.limit(),
         remaining: figures.remaining(),
         retry_after: figures.retry_after(),
     }
+}
+
+/// Of what nothing limits; a status that has no figures says so.
+fn unlimited<'v>(
+    ruling: &Ruling,
+    mut status: DescriptorStatus,
+    (rule, shadow): (Option<&'v str>, Option<bool>),
+) -> Told<'v> {
+    status.code = code(ruling.is_allowed()).into();
+    if shadow.is_none() {
+        status.limit_remaining = u32::MAX;
+    }
+    Told {
+        status,
+        rule,
+        reason: reason(ruling.reason()),
+        shadow,
+        limit: u64::MAX,
+        remaining: u64::MAX,
+        retry_after: ruling.retry_after(),
+    }
+}
+
+/// Of what only a rule that reports is about: its figures, as the reference server gives them, and
+/// it is let pass. It decides nothing, so that it never stands before one that does.
+fn in_shadow<'v>(ruling: &Ruling, figures: &RuleFigures<'v>) -> Told<'v> {
+    let refuses = !figures.is_allowed();
+    let status = DescriptorStatus {
+        current_limit: figures.numbers().map(|limit| current(limit, figures.rule())),
+        limit_remaining: if refuses { 0 } else { units(figures.remaining()) },
+        duration_until_reset: Some(whole_seconds(figures.reset_after())),
+        ..DescriptorStatus::default()
+    };
+    unlimited(ruling, status, (Some(figures.rule()), Some(refuses)))
 }
 
 /// Of what never passes.
@@ -145,7 +179,7 @@ fn nothing<'v>(rule: Option<&'v str>, reason: &'static str) -> Told<'v> {
         current_limit: Some(RateLimit { name, ..RateLimit::default() }),
         ..DescriptorStatus::default()
     };
-    Told { status, rule, reason, limit: 0, remaining: 0, retry_after: None }
+    Told { status, rule, reason, shadow: None, limit: 0, remaining: 0, retry_after: None }
 }
 
 fn code(allowed: bool) -> Code {
@@ -195,13 +229,18 @@ fn header(key: &str, value: &str) -> HeaderValue {
 }
 
 /// What decided, for Envoy's access log.
-fn metadata(rule: &str, reason: &str, place: usize) -> Struct {
+fn metadata(rule: &str, told: &Told<'_>, place: usize) -> Struct {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let place = u32::try_from(place).unwrap_or(u32::MAX);
-    let fields = BTreeMap::from([
+    let mut fields = BTreeMap::from([
         ("rule".to_owned(), text(rule)),
-        ("reason".to_owned(), text(reason)),
+        ("reason".to_owned(), text(told.reason)),
         ("descriptor".to_owned(), Value { kind: Some(Kind::NumberValue(place.into())) }),
     ]);
+    if let Some(refuses) = told.shadow {
+        let truth = |is_so| Value { kind: Some(Kind::BoolValue(is_so)) };
+        fields.insert("shadow".to_owned(), truth(true));
+        fields.insert("over_limit".to_owned(), truth(refuses));
+    }
     Struct { fields }
 }

@@ -103,6 +103,36 @@ async fn unlimited_denied_and_shadowed_descriptors_are_told_apart() {
 }
 
 #[tokio::test]
+async fn a_descriptor_in_shadow_mode_keeps_its_figures_and_is_never_over() {
+    let rls = Rls::start().await;
+    let watched = descriptor(&[("watched", "x")]);
+    for over in [false, true, true] {
+        let response = rls.ask([watched.clone()]).await;
+        assert_eq!(response.overall_code(), Code::Ok);
+        assert_eq!((codes(&response), left(&response)), (vec![Code::Ok], vec![0]));
+        let status = &response.statuses[0];
+        let limit = status.current_limit.as_ref().unwrap();
+        assert_eq!((limit.requests_per_unit, limit.unit()), (1, Unit::Minute));
+        assert_eq!(
+            (limit.name.as_str(), status.duration_until_reset.unwrap().seconds),
+            ("watched", 60)
+        );
+        let fields = response.dynamic_metadata.as_ref().unwrap().fields.clone();
+        let shown = |name: &str| format!("{:?}", fields.get(name).and_then(|of| of.kind.as_ref()));
+        assert!(
+            shown("rule").contains("watched") && shown("shadow").contains("true"),
+            "{fields:?}"
+        );
+        assert_eq!(shown("over_limit").contains("true"), over, "{fields:?}");
+        assert!(header(&response, "retry-after").is_none() && response.raw_body.is_empty());
+    }
+    // What a client is told is of what is enforced.
+    let response = rls.ask([watched, user("ana")]).await;
+    assert_eq!(left(&response), [0, 2]);
+    assert_eq!(header(&response, "ratelimit"), Some("\"per-user\";r=2;t=60"));
+}
+
+#[tokio::test]
 async fn the_descriptor_that_decides_is_told_of() {
     let rls = Rls::start().await;
     let response = rls.ask([user("ana"), ip("::1")]).await;
@@ -156,7 +186,12 @@ async fn it_decides_as_a_gate_over_the_imported_policy_does() {
         };
         let response = rls.ask([asked]).await;
         assert_eq!(codes(&response)[0] == Code::Ok, ruling.is_allowed(), "{entries:?} {hits}");
-        let expected = u32::try_from(ruling.remaining()).unwrap_or(u32::MAX);
+        let shadow = ruling.rules().find(|rule| rule.is_shadow());
+        let expected = match shadow {
+            Some(shadow) if !shadow.is_allowed() => 0,
+            Some(shadow) => u32::try_from(shadow.remaining()).unwrap(),
+            None => u32::try_from(ruling.remaining()).unwrap_or(u32::MAX),
+        };
         assert_eq!(left(&response), [expected], "{entries:?} {hits}");
     }
 }
