@@ -106,7 +106,12 @@ fn told(verdict: &Verdict) -> Told<'_> {
             remaining: decision.remaining(),
             retry_after: decision.retry_after(),
         },
-        Verdict::Nothing => nothing(None, "limits"),
+        Verdict::Nothing(numbers) => {
+            let mut told = nothing(None, "limits");
+            let unit = numbers.unit.into();
+            told.status.current_limit = Some(RateLimit { unit, ..RateLimit::default() });
+            told
+        }
     }
 }
 
@@ -210,7 +215,7 @@ fn fields(app: &App, verdict: &Verdict) -> HeaderFields {
             let style = app.settings.style;
             style.of_decision((SENT, limit), decision, app.backend.clock())
         }
-        Verdict::Nothing => HeaderFields::new(),
+        Verdict::Nothing(_) => HeaderFields::new(),
     }
 }
 

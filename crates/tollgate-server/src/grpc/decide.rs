@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate::{Decision, Limit, Outcome, Ruling};
 
 use super::answer;
-use super::ask::{self, Act, Ask, Asks, Sent, SentKey, Wrong};
+use super::ask::{self, Act, Ask, Asks, Numbers, Sent, SentKey, Wrong};
 use super::sent::SentHold;
 use super::{RateLimitRequest, RateLimitResponse};
 use crate::app::App;
@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     /// By a limit that the client has sent.
     Sent(Limit, Decision),
     /// The limit that the client has sent lets nothing pass.
-    Nothing,
+    Nothing(Numbers),
 }
 
 /// What has become of a descriptor so far.
@@ -48,7 +48,7 @@ impl Verdict {
         match self {
             Verdict::Ruled(ruling) => ruling.is_allowed(),
             Verdict::Sent(_, decision) => decision.is_allowed(),
-            Verdict::Nothing => false,
+            Verdict::Nothing(_) => false,
         }
     }
 }
@@ -146,9 +146,9 @@ impl App {
                 self.decided_sent((transport, degraded), (key, units), &decision);
                 Verdict::Sent(limiter.limit().clone(), decision)
             }
-            (Some(_), None) => {
+            (Some(Sent { numbers, .. }), None) => {
                 self.metrics.client_limits(transport).decided(Outcome::Denied, false);
-                Verdict::Nothing
+                Verdict::Nothing(numbers)
             }
             (None, _) => {
                 let request = ask.descriptor.request().cost(units);
@@ -183,7 +183,9 @@ impl App {
                     }
                 }
             }
-            (Some(_), None) => Standing::Refused(Verdict::Nothing, false),
+            (Some(Sent { numbers, .. }), None) => {
+                Standing::Refused(Verdict::Nothing(numbers), false)
+            }
             (None, _) => {
                 let request = ask.descriptor.request().cost(units);
                 match self.backend.reserve(&request, DESCRIPTORS_HELD).await {
@@ -274,7 +276,7 @@ impl App {
                 let decision = limiter.look(key, units).await;
                 Verdict::Sent(limiter.limit().clone(), decision)
             }
-            (Some(_), None) => Verdict::Nothing,
+            (Some(Sent { numbers, .. }), None) => Verdict::Nothing(numbers),
             (None, _) => {
                 let request = ask.descriptor.request().cost(units);
                 Verdict::Ruled(self.backend.peek(&request).await)

@@ -109,5 +109,8 @@ async fn a_limit_that_is_sent_stands_in_for_that_of_the_policy() {
     assert_eq!(left(&rls.ask([look]).await), [1]);
     rls.clock.advance(Duration::from_secs(3600));
     assert_eq!(left(&rls.ask([sent(2, 3, "ana")]).await), [1]);
-    assert_eq!(codes(&rls.ask([sent(0, 1, "ana")]).await), [Code::OverLimit], "none are allowed");
+    let none = rls.ask([sent(0, 3, "ana")]).await;
+    assert_eq!(codes(&none), [Code::OverLimit], "none are allowed");
+    let limit = none.statuses[0].current_limit.as_ref().unwrap();
+    assert_eq!((limit.requests_per_unit, limit.unit()), (0, Unit::Hour));
 }
