@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{self, pin};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tollgate_tower::PeerAddr;
 use tower_service::Service;
@@ -29,6 +30,11 @@ use crate::serve::Stopped;
 pub(crate) const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
 retry-after: 1\r\nconnection: close\r\ncontent-length: 114\r\n\r\n\
 {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections, try again later\"}";
+
+/// What a client is told whose head has begun and takes too long.
+const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/problem+json\r\n\
+cache-control: no-store\r\nconnection: close\r\ncontent-length: 110\r\n\r\n\
+{\"type\":\"about:blank\",\"title\":\"Request Timeout\",\"status\":408,\"detail\":\"the head of the request took too long\"}";
 
 /// What nearly all requests ask for.
 const CHECK: &str = "/v1/check";
@@ -100,24 +106,23 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
         }
     });
     let stream = Patience::new(stream, WRITE_TIMEOUT).first_byte(bounds.first_byte);
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(timer)
         .header_read_timeout(bounds.idle.unwrap_or(HEAD_TIMEOUT))
         .max_header_size(bounds.head)
         // A head and the beginning of a body.
         .max_buf_size(2 * bounds.head)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        ended = &mut connection => ended,
         () = stop.wait() => {
             // Answers what has begun, and closes.
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            pin::Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
         }
     };
     if let Err(error) = ended {
-        // hyper has answered these by itself, if there was anything to answer.
+        // hyper has answered what is no HTTP by itself, and what takes too long not at all.
         if error.is_parse_too_large() {
             add(app.metrics.over(Transport::Http, Bound::Head));
         } else if error.is_timeout() {
@@ -127,6 +132,14 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
             add(&app.metrics.bad_requests);
         }
         tracing::debug!(%peer, %error, "a connection ended early");
+        let parts = connection.into_parts();
+        // Who has not begun is not told: it may take that for the answer to what it sends just now.
+        if error.is_timeout() && !parts.read_buf.is_empty() {
+            let mut stream = parts.io.into_inner();
+            // The client may be gone: then there is nobody to tell.
+            let _ = stream.write_all(TOO_SLOW).await;
+            let _ = stream.shutdown().await;
+        }
     }
 }
 
@@ -158,9 +171,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_to_a_connection_too_many_is_as_long_as_it_says() {
-        let text = std::str::from_utf8(NO_ROOM).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
+    fn answers_that_are_ready_are_as_long_as_they_say() {
+        for (answer, status) in [(NO_ROOM, 503), (TOO_SLOW, 408)] {
+            let text = std::str::from_utf8(answer).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["status"], status);
+        }
     }
 }
