@@ -35,7 +35,7 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
         ),
         (
             "bad_requests_total",
-            "Requests of HTTP and gRPC that could not be understood.",
+            "Requests over HTTP and gRPC that could not be understood.",
             get(&metrics.bad_requests),
         ),
         (

@@ -153,7 +153,13 @@ impl Operators {
                 // Counted only: what it says was asked for above.
                 let _ = limiter.check(address).is_allowed();
             }
-            return Err(Kept::Unknown("the token is wrong", ", error=\"invalid_token\""));
+            let detail = match token {
+                Some(_) => "the token is wrong",
+                None => {
+                    "the Authorization header is no Bearer token: send Authorization: Bearer TOKEN"
+                }
+            };
+            return Err(Kept::Unknown(detail, ", error=\"invalid_token\""));
         };
         if role < needed {
             return Err(Kept::MayOnlyRead);

@@ -30,7 +30,7 @@ pub(crate) use guard::network;
 use known::KnownTokens;
 pub(crate) use policy::reload_as;
 use policy_source::PolicySource;
-pub(crate) use routes::{ROUTES, router};
+pub(crate) use routes::{ROUTES, asked, router};
 pub use tokens::{AdminRole, AdminTokenError, AdminTokens};
 
 use crate::bounds::MAX_WRONG_TOKENS;

@@ -286,3 +286,9 @@ pub(crate) fn router() -> Router<Arc<App>> {
         router.route(route.operation.path, on(filter, answer))
     })
 }
+
+/// All that operators can ask, for who asks something else.
+pub(crate) fn asked() -> String {
+    let all = ROUTES.iter().map(|Route { operation: of, .. }| format!("{} {}", of.method, of.path));
+    all.collect::<Vec<_>>().join(", ")
+}

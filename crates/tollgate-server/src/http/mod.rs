@@ -60,6 +60,13 @@ impl App {
     }
 }
 
+impl App {
+    fn nothing_at(&self, uri: &Uri, known: &str) -> Response {
+        let detail = format!("there is nothing at {:?}, try one of {known}", cut(uri.path()));
+        self.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
+    }
+}
+
 fn router(app: Arc<App>) -> Router {
     let router = Router::new()
         .route("/v1/check", post(check::routed))
@@ -78,7 +85,8 @@ fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(probe::metrics))
         .route("/openapi.json", get(probe::openapi));
     let with_everybody = app.operators.is_with_everybody();
-    whole(if with_everybody { router.merge(for_operators()) } else { router }, app)
+    let router = if with_everybody { router.merge(for_operators()) } else { router };
+    whole(router.fallback(unknown), app)
 }
 
 /// What operators are answered where nobody else is.
@@ -86,7 +94,7 @@ fn operators_router(app: Arc<App>) -> Router {
     let router = Router::new()
         .route("/healthz", get(probe::healthz))
         .route("/openapi.json", get(probe::openapi));
-    whole(router.merge(for_operators()), app)
+    whole(router.merge(for_operators()).fallback(unknown_to_operators), app)
 }
 
 /// Their questions, and the page that asks them.
@@ -95,7 +103,7 @@ fn for_operators() -> Router<Arc<App>> {
 }
 
 fn whole(router: Router<Arc<App>>, app: Arc<App>) -> Router {
-    router.fallback(unknown).method_not_allowed_fallback(wrong_method).with_state(app)
+    router.method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
 /// A part of the path, as it was sent.
@@ -107,8 +115,22 @@ async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let known = "POST /v1/check, /v1/check/batch, /v1/peek, /v1/refund, /v1/reserve and \
                  /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; POST /json; GET /, \
                  /healthz, /readyz, /metrics, /openapi.json";
-    let detail = format!("there is nothing at {:?}, try one of {known}", cut(uri.path()));
-    app.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
+    let is_of_operators = uri.path().starts_with("/admin");
+    app.nothing_at(
+        &uri,
+        &match app.operators.is_with_everybody() {
+            true if is_of_operators => crate::admin::asked(),
+            false if is_of_operators => format!("{known}; operators are not answered on this port"),
+            _ => known.to_owned(),
+        },
+    )
+}
+
+async fn unknown_to_operators(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let known = crate::admin::asked();
+    let elsewhere = "; decisions are asked for on another port";
+    let elsewhere = if uri.path().starts_with("/v1/") { elsewhere } else { "" };
+    app.nothing_at(&uri, &format!("GET /, /healthz, /openapi.json, {known}{elsewhere}"))
 }
 
 async fn wrong_method(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {

@@ -3,6 +3,7 @@
 mod data;
 mod schemas;
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
@@ -155,6 +156,16 @@ impl Method {
             Method::Post => &["post"],
             Method::Put => &["put"],
         }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+        })
     }
 }
 

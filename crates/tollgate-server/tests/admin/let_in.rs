@@ -80,7 +80,14 @@ fn a_wrong_token_is_refused_and_never_repeated() {
         format!("Bearer \u{fc}{secret}"),
     ] {
         let answer = server.ask("GET /admin/v1/info", &[&format!("authorization: {value}")]);
-        answer.problem(401);
+        let problem = answer.problem(401);
+        let says = problem["detail"].as_str().unwrap();
+        let is_bearer = value.trim_end().starts_with("Bearer ");
+        assert_eq!(
+            says.contains("send Authorization: Bearer TOKEN"),
+            !is_bearer,
+            "{value}: {says}"
+        );
         assert!(answer.header("www-authenticate").unwrap().contains("invalid_token"));
         assert!(!answer.body.contains(secret) && !answer.body.contains(READ), "{answer:?}");
     }
@@ -97,6 +104,14 @@ fn who_guesses_is_soon_refused_whatever_the_guess() {
     right.problem(429);
     assert!(right.header("retry-after").unwrap().parse::<u64>().unwrap() <= 6, "{right:?}");
     assert_eq!(check(&server, "ana", 1)["allowed"], true, "others do not notice");
+}
+
+#[test]
+fn who_asks_for_what_there_is_not_is_told_what_operators_can_ask() {
+    let server = operated();
+    let problem = ask(&server, WRITE, "GET /admin/v1/nothing", "").problem(404);
+    let says = problem["detail"].as_str().unwrap();
+    assert!(says.contains("POST /admin/v1/keys/reset") && !says.contains("/v1/check"), "{says}");
 }
 
 #[test]
@@ -158,11 +173,14 @@ fn operators_can_have_a_port_of_their_own() {
     let server = Running::with(|server| server.admin(admin().listen(at)));
     let operators = server.admin_address.unwrap();
     assert_ne!(operators, server.address);
-    server.ask("GET /admin/v1/info", &[]).problem(404);
+    let elsewhere = server.ask("GET /admin/v1/info", &[]).problem(404);
+    assert!(elsewhere["detail"].as_str().unwrap().contains("not answered on this port"));
     let header = format!("authorization: Bearer {READ}");
     let asked = |line: &str| server.ask_at(operators, line, &[&header]);
     assert_eq!(asked("GET /admin/v1/info").json()["name"], "rita");
-    asked("POST /v1/check").problem(404);
+    let decisions = asked("POST /v1/check").problem(404);
+    let says = decisions["detail"].as_str().unwrap();
+    assert!(says.contains("on another port") && !says.contains("POST /v1/check"), "{says}");
     assert_eq!(asked("GET /openapi.json").status, 200);
     let off = Running::with(|server| server.admin(admin().listen(AdminListen::Off)));
     off.ask("GET /admin/v1/info", &[&header]).problem(404);
