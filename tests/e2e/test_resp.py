@@ -1,5 +1,6 @@
 """The Redis protocol, asked by redis-py; and the same keys over gRPC."""
 
+import socket
 import unittest
 
 import grpc
@@ -7,7 +8,7 @@ import redis
 from envoy.extensions.common.ratelimit.v3 import ratelimit_pb2
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
-from support import PATIENCE, Tollgate
+from support import PATIENCE, Tollgate, wait_until
 
 
 class RedisProtocol(unittest.TestCase):
@@ -37,6 +38,28 @@ class RedisProtocol(unittest.TestCase):
             with self.assertRaises(redis.ResponseError):
                 client.execute_command("NONSENSE")
             self.assertTrue(client.ping(), "the connection goes on")
+
+    def test_guesses_at_the_password_are_slowed_down_and_logged(self):
+        tollgate = self.enterContext(Tollgate("--resp-password", "sesame"))
+        with socket.create_connection(("127.0.0.1", tollgate.resp), timeout=PATIENCE) as client:
+            client.sendall(b"AUTH wrong\r\n" * 1000 + b"QUIT\r\n")
+            with client.makefile("rb") as answers:
+                answers = answers.read()
+        self.assertEqual(answers.count(b"-ERR too many wrong passwords"), 1000 - answers.count(b"-WRONGPASS"))
+        self.assertLess(answers.count(b"-WRONGPASS"), 20)
+        logged = [line for line in tollgate.said().splitlines() if "gave a wrong password" in line]
+        self.assertIn(len(logged), range(1, 50), tollgate.said())
+        self.assertNotIn("127.0.0.1", logged[0], "no client is named unless the operator wants it")
+        client = redis.Redis(port=tollgate.resp, password="sesame", socket_timeout=PATIENCE)
+        self.addCleanup(client.close)
+        wait_until("its time is up", lambda: self.is_let_in(client))
+
+    @staticmethod
+    def is_let_in(client):
+        try:
+            return client.ping()
+        except redis.RedisError:
+            return False
 
     def test_one_state_with_grpc(self):
         client = self.client(3)
