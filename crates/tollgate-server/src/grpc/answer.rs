@@ -121,7 +121,10 @@ fn of_ruling(ruling: &Ruling) -> Told<'_> {
         return nothing(rule, reason);
     }
     let Some(figures) = ruling.decided_by() else {
-        return ruling.rules().find(RuleFigures::is_shadow).map_or_else(
+        // What a list, or a store that is away, has decided is no shadow's.
+        let nobody_decided = ruling.is_allowed() && rule.is_none();
+        let shadow = ruling.rules().find(|of| nobody_decided && of.is_shadow());
+        return shadow.map_or_else(
             || unlimited(ruling, DescriptorStatus::default(), (rule, None)),
             |figures| in_shadow(ruling, &figures),
         );
