@@ -74,6 +74,30 @@ fn operators_see_and_change_what_is_in_redis() {
 }
 
 #[test]
+fn a_client_of_the_redis_protocol_resets_what_is_in_redis_and_lifts_no_block_by_hand() {
+    let redis = RedisServer::start();
+    let (server, other) = (over(&redis.url()), over(&redis.url()));
+    check(&other, "ana", 4);
+    let block = r#"{"rule": "per-user", "key": {"user": "ana"}, "for_seconds": 600}"#;
+    post(&other, "blocks", block);
+    assert_eq!(server.resp("TG.RESET per-user ana\r\nTG.RESET per-user ana\r\n"), ":1\r\n:0\r\n");
+    assert_eq!(check(&other, "ana", 1)["reason"], "block");
+    let changes = get(&server, "audit")["changes"].clone();
+    assert_eq!(changes.as_array().unwrap().len(), 1, "{changes}");
+    assert_eq!(
+        (&changes[0]["who"], &changes[0]["action"]),
+        (&json!("(redis protocol)"), &json!("reset"))
+    );
+    post(&server, "blocks/lift", r#"{"rule": "per-user", "key": {"user": "ana"}}"#);
+    assert_eq!(check(&server, "ana", 1)["remaining"], 9, "what it had taken is given back");
+    // What may have been done in part is written down, too.
+    drop(redis);
+    assert!(server.resp("TG.RESET per-user ana\r\n").starts_with("-ERR "));
+    let last = get(&server, "audit")["changes"][0].clone();
+    assert!(last["result"]["failed"].is_string() && last["who"] == "(redis protocol)", "{last}");
+}
+
+#[test]
 fn while_redis_is_away_operators_are_told_so() {
     let redis = RedisServer::start();
     let server = over(&redis.url());
