@@ -224,7 +224,8 @@ impl Breaker {
             Line::Up(_) | Line::Joining => None,
         };
         let connected = matches!(&**line, Line::Up(_));
-        Health { connected, outage, outages: book.outages, failed_calls, denied_locally: 0 }
+        let (reached, outages) = (book.number > 0, book.outages);
+        Health { connected, reached, outage, outages, failed_calls, denied_locally: 0 }
     }
 
     fn begin_outage(self: &Arc<Breaker>, book: &mut Book, why: &StoreError) {

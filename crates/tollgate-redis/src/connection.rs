@@ -60,6 +60,14 @@ impl Connection {
         }
     }
 
+    /// Sees whether calls would be answered. Not among the calls whose times are told.
+    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+        match &self.0.way {
+            Way::One(server) => server.probe().await,
+            Way::Cluster(routed) => routed.probe().await,
+        }
+    }
+
     /// Whether keys lie in slots.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.0.way, Way::Cluster(_))

@@ -18,7 +18,7 @@ const OLDEST: (u64, u64) = (6, 2);
 
 /// What the server is asked before it is trusted again: whether a script may write. PING is
 /// answered by a replica, too, and by a server that is out of memory.
-const MAY_WRITE: &str = "return redis.call('SET', KEYS[1], '', 'PX', 1)";
+const MAY_WRITE: &str = "return {redis.call('SET', KEYS[1], '', 'PX', 1)}";
 const MAY_WRITE_KEY: &str = "tg:{}:probe";
 
 /// How to get a link.
@@ -103,22 +103,29 @@ impl Dialer {
     /// Sees that a script may write, and is answered no later than calls must be.
     pub(crate) async fn probe(&self, link: &Link, within: Duration) -> Result<(), StoreError> {
         let probed = async {
-            let mut probe = cmd("EVAL");
-            probe.arg(MAY_WRITE).arg(1);
-            match &self.end {
-                End::Server(_) | End::Sentinels(_) => probe.arg(MAY_WRITE_KEY),
+            let question = match &self.end {
+                End::Server(_) | End::Sentinels(_) => self.question(),
                 End::Node(_, at) => {
                     let slots = link.ask(cmd("CLUSTER").arg("SLOTS")).await?;
                     // One that serves nothing has nothing to write: that it answers is enough.
                     let Some(key) = probe_key(&ranges(slots, at), at) else { return Ok(()) };
-                    probe.arg(key)
+                    may_write(&key)
                 }
             };
-            link.ask(&probe).await.map(drop)
+            link.ask(&question).await.map(drop)
         };
         match timeout(within, probed).await {
             Ok(answer) => answer.map_err(|error| self.tell(&error)),
             Err(_) => Err(StoreError::TimedOut(within)),
+        }
+    }
+
+    /// What to ask where nobody else asks anything, to know whether calls would be answered: of a
+    /// node, whose slots are not known here, only whether it is there.
+    pub(crate) fn question(&self) -> Cmd {
+        match &self.end {
+            End::Server(_) | End::Sentinels(_) => may_write(MAY_WRITE_KEY),
+            End::Node(..) => cmd("PING"),
         }
     }
 
@@ -191,6 +198,12 @@ impl Facts {
         let mut lines = self.0.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     }
+}
+
+fn may_write(key: &str) -> Cmd {
+    let mut question = cmd("EVAL");
+    question.arg(MAY_WRITE).arg(1).arg(key);
+    question
 }
 
 fn teller(info: &ConnectionInfo, timeout: Duration) -> Teller {

@@ -12,6 +12,9 @@ pub struct Health {
     /// for a moment after a connection has broken. In a Cluster, whether every slot is served by a
     /// node that there is a connection to.
     pub connected: bool,
+    /// Whether there has ever been a connection; in a Cluster, whether it was ever learnt who serves
+    /// what. Before, it is not known whether the store is there: see [`RedisStore::probe`](crate::RedisStore::probe).
+    pub reached: bool,
     /// The outage that goes on, if there is one: calls fail at once until it has ended. In a Cluster
     /// it is a node's, and the calls on that node's keys fail; where several are away, this is the one
     /// that has been for the longest time.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::timeout;
 
+use crate::bounds::STRIKES;
 use crate::breaker::{Breaker, Failure, Numbered};
 use crate::error::{StoreError, cannot_serve};
 use crate::link::Dialer;
@@ -49,6 +50,27 @@ impl Server {
 
     pub(crate) fn health(&self) -> Health {
         self.0.health()
+    }
+
+    /// Sees whether calls would be answered, and connects where there is no connection. Health says
+    /// what it came to; nothing is asked during an outage, which is looked after anyway.
+    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+        if let Some(away) = self.0.outage() {
+            return Err(away);
+        }
+        // No caller waits here, so that a connection may take the time that connections may.
+        self.0.link().await?;
+        let question = self.0.dialer().question();
+        let mut probed = Ok(());
+        // As often as it takes to be sure that it hangs.
+        for _ in 0..STRIKES {
+            let asked = async { self.ask(&question).await.map(drop).map_err(Failed::told) };
+            probed = self.within(asked).await;
+            if !matches!(probed, Err(StoreError::TimedOut(_))) {
+                break;
+            }
+        }
+        probed
     }
 
     /// Does the work of one call, all its round trips together no longer than a call may take, and

@@ -87,6 +87,16 @@ impl RedisStore {
         Health { denied_locally: self.denials.answered(), ..self.inner.connection.health() }
     }
 
+    /// Asks the server whether it would answer calls, for somebody who makes none and wants
+    /// [`health`](Self::health) to be up to date all the same: at the start, and while nothing is to
+    /// be decided. During an outage nobody is asked, since that is looked after anyway.
+    ///
+    /// # Errors
+    /// Why calls would not be answered.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.inner.connection.probe().await
+    }
+
     /// How long its calls took, but for those that timed out or were not made since the store was away.
     pub fn latency(&self) -> &Histogram {
         self.inner.connection.latency()

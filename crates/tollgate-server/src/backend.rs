@@ -181,6 +181,20 @@ impl Backend {
         }
     }
 
+    /// Whether a store elsewhere is known to answer; always so for memory.
+    pub(crate) fn is_up(&self) -> bool {
+        self.health().is_none_or(|health| health.reached && health.outage.is_none())
+    }
+
+    /// Asks a store elsewhere whether it answers, so that [`health`](Self::health) tells.
+    pub(crate) async fn probe(&self) {
+        match self {
+            Backend::Memory(_) => {}
+            // What came of it is in the store's health, and in the log when it changes.
+            Backend::Redis(gate) => drop(gate.store().probe().await),
+        }
+    }
+
     /// How long calls to a store elsewhere took; `None` for memory.
     pub fn store_latency(&self) -> Option<&Histogram> {
         match self {

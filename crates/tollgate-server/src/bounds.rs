@@ -161,6 +161,10 @@ const MAX_PIPELINE: usize = 64;
 /// Reservations that are open at once, each about a kilobyte.
 pub(crate) const MAX_HOLDS: usize = 65_536;
 
+/// How long nothing is asked of a store elsewhere before it is asked whether it is still there: how
+/// late that may be known. Each time it writes a few bytes.
+pub(crate) const STORE_PROBE: Duration = Duration::from_secs(3);
+
 /// How long a reservation may be open: units that nobody settles are gone for that long.
 pub(crate) const MAX_HOLD_TIME: Duration = Duration::from_secs(60 * 60);
 

@@ -143,8 +143,8 @@ fn write_store(text: &mut String, app: &App) {
     let turned_away = "Requests refused, the store was full.";
     single(text, "turned_away_total", turned_away, backend.turned_away());
     let health = backend.health();
-    let is_up = health.as_ref().is_none_or(|health| health.outage.is_none());
-    single(text, "store_up", "1 while the store answers, 0 while it is away.", is_up.into());
+    let up = "1 while the store answers, 0 while it is away or was never reached.";
+    single(text, "store_up", up, backend.is_up().into());
     if let Some(health) = health {
         single(text, "store_outages_total", "Times that the store was away.", health.outages);
         let failed = "Calls that got no answer because of the store.";

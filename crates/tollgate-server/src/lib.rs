@@ -22,6 +22,7 @@
 
 mod admin;
 mod app;
+mod attend;
 mod backend;
 mod bounds;
 mod client_limits;

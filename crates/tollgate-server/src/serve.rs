@@ -15,6 +15,7 @@ use tollgate_tower::ClientIp;
 
 use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
+use crate::attend;
 use crate::backend::Backend;
 use crate::bounds::{Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_THREADS};
 use crate::grpc;
@@ -144,6 +145,7 @@ impl Server {
             () = stop => {}
             () = certificates => {}
             () = app.operators.follow_tokens() => {}
+            () = attend::attend(&app.backend) => {}
             Some(ended) = serving.join_next() => stopped = stopped.and(ended),
         }
         app.stopping.store(true, Ordering::Relaxed);

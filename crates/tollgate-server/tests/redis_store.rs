@@ -10,7 +10,7 @@ use support::Running;
 use tollgate::{Gate, ManualClock, Policy};
 use tollgate_redis::{RedisGate, RedisStore};
 use tollgate_server::Backend;
-use tollgate_testkit::{Fault, FaultProxy, RedisServer};
+use tollgate_testkit::{Fault, FaultProxy, RedisServer, command};
 
 /// A server over the Redis at `url`. Time is Redis' own: limits here are slow.
 fn over(url: &str) -> Running {
@@ -108,6 +108,51 @@ fn while_redis_is_away_it_answers_by_itself_and_says_so() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(server.post("/v1/check", ANA).json().get("degraded").is_none());
+}
+
+/// Asks nothing of the store until the server says of itself what is expected.
+#[track_caller]
+fn says_by_itself(server: &Running, beginning: &str, up: &str) {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let ready = server.ask("GET /readyz", &[]);
+        assert_eq!(ready.status, 200, "without it nobody would answer");
+        if ready.body.starts_with(beginning) {
+            break;
+        }
+        assert!(Instant::now() < until, "{}", ready.body);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let metrics = server.ask("GET /metrics", &[]).body;
+    assert!(metrics.contains(&format!("\ntollgate_store_up {up}\n")), "{metrics}");
+}
+
+#[test]
+fn a_store_that_was_never_reached_is_told_before_anybody_asks_for_a_decision() {
+    let server = over("redis://127.0.0.1:1/0");
+    let early = server.ask("GET /readyz", &[]).body;
+    assert!(early.starts_with("ready, degraded: the store "), "never just ready: {early}");
+    says_by_itself(&server, "ready, degraded: the store 127.0.0.1:1 has been away for ", "0");
+    let redis = RedisServer::with_options(&["--requirepass", "right"]);
+    let url = redis.url().replace("redis://", "redis://:wrong@");
+    says_by_itself(&over(&url), "ready, degraded: the store 127.0.0.1:", "0");
+    let url = redis.url().replace("redis://", "redis://:right@");
+    says_by_itself(&over(&url), "ready\n", "1");
+}
+
+#[test]
+fn a_store_that_goes_or_comes_while_nobody_asks_is_noticed() {
+    let redis = RedisServer::start();
+    let proxy = FaultProxy::to(redis.port());
+    let server = over(&proxy.url());
+    says_by_itself(&server, "ready\n", "1");
+    proxy.set(Fault::Refuse);
+    says_by_itself(&server, "ready, degraded: the store 127.0.0.1:", "0");
+    proxy.set(Fault::None);
+    says_by_itself(&server, "ready\n", "1");
+    // It is there, and can keep nothing.
+    command(redis.port(), "CONFIG SET maxmemory 1");
+    says_by_itself(&server, "ready, degraded: the store 127.0.0.1:", "0");
 }
 
 #[test]

@@ -46,6 +46,21 @@ impl Routed {
         }
     }
 
+    /// Sees whether calls would be answered, by every node that serves anything; those that are away
+    /// are looked after anyway.
+    pub(crate) async fn probe(self: &Arc<Self>) -> Result<(), StoreError> {
+        if self.nodes().is_empty() {
+            self.learn().await?;
+        }
+        let nodes = self.nodes();
+        let probed = join_all(nodes.iter().map(Node::probe)).await;
+        let probed = probed.into_iter().collect::<Result<(), StoreError>>();
+        if probed.is_err() {
+            self.suspect();
+        }
+        probed
+    }
+
     /// Who serves what may have changed: finds out in the background, not all the time, and goes on
     /// until every slot is served by a node that is there.
     pub(crate) fn suspect(self: &Arc<Self>) {

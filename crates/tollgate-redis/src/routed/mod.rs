@@ -172,6 +172,7 @@ impl Routed {
         }
         Health {
             connected: self.is_whole(),
+            reached: is_known,
             outage: outage.filter(|_| is_away),
             outages: outages + self.past_outages.load(Ordering::Relaxed),
             failed_calls,

@@ -50,6 +50,11 @@ impl Node {
         self.server.breaker().link().await.map(drop)
     }
 
+    /// Sees whether it would answer.
+    pub(super) async fn probe(&self) -> Result<(), StoreError> {
+        self.server.probe().await
+    }
+
     pub(super) fn health(&self) -> Health {
         self.server.health()
     }

@@ -29,6 +29,9 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
     // Every rule says what to do without the store, so that this server answers all the same: who
     // took it out of service would leave nobody to.
     match app.backend.health().and_then(|health| health.outage) {
+        None if !app.backend.is_up() => {
+            super::text(TEXT, "ready, degraded: the store has not been reached yet\n".to_owned())
+        }
         None => super::text(TEXT, "ready\n".to_owned()),
         Some(outage) => {
             let text = format!(

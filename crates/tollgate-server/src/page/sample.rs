@@ -47,10 +47,7 @@ pub(super) fn health(app: &App) -> Health {
     if app.stopping.load(Ordering::Relaxed) {
         return Health::Stopping;
     }
-    match app.backend.health().and_then(|health| health.outage) {
-        Some(_) => Health::Degraded,
-        None => Health::Ready,
-    }
+    if app.backend.is_up() { Health::Ready } else { Health::Degraded }
 }
 
 impl Sampler {
@@ -165,6 +162,7 @@ fn store(app: &App) -> Value {
     let outage = health.as_ref().and_then(|health| health.outage.as_ref());
     json!({
         "kind": if health.is_some() { "redis" } else { "memory" },
+        "reached": health.as_ref().is_none_or(|health| health.reached),
         "outage": outage.map(|outage| json!({
             "address": outage.address,
             "lasted_ms": millis(outage.lasted),

@@ -233,6 +233,7 @@ export class Live {
     this.put("health", "Server", `${state[0]}, up ${wait(uptime_ms)}`, state[1]);
     const outage = store.outage;
     if (outage !== null) this.put("health", "Store", `Redis ${outage.address} is away since ${wait(outage.lasted_ms)}: ${outage.why}`, "bad");
+    else if (!store.reached) this.put("health", "Store", "Redis has not been reached yet", "bad");
     else this.put("health", "Store", store.kind === "memory" ? "In memory" : `Redis answers${store.outages > 0 ? `, was away ${count(store.outages)} times` : ""}`, "good");
     const full = store.evictions + store.turned_away;
     if (store.kind === "memory") this.put("health", "Forgotten early", full === 0 ? "No key" : `${count(store.evictions)} keys; ${count(store.turned_away)} turned away`, full === 0 ? "" : "bad");
