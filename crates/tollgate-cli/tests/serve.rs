@@ -342,11 +342,21 @@ fn a_snapshot_keeps_what_was_taken_over_a_restart() {
 #[test]
 fn a_snapshot_that_cannot_be_written_is_told() {
     let folder = Folder::new();
-    let served = Served::start(&folder, &["--snapshot", "nowhere/state"]);
+    std::fs::create_dir(folder.path().join("there")).expect("a folder can be made");
+    for (path, why) in
+        [("nowhere/state", "there is no folder nowhere, make it first"), ("there", "is a folder")]
+    {
+        let said = folder.tollgate(&["serve", "--snapshot", path]);
+        assert_eq!(said.code, Some(1), "at once, not when it is to be written: {}", said.err);
+        let told = format!("cannot write the snapshot {path}: ");
+        assert!(said.err.contains(&told) && said.err.contains(why), "{}", said.err);
+    }
+    let served = Served::start(&folder, &["--snapshot", "there/state"]);
+    std::fs::remove_dir_all(folder.path().join("there")).expect("it can be removed");
     served.signal("TERM");
     let (code, log) = served.ended();
     assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("cannot write the snapshot nowhere/state"), "{log}");
+    assert!(log.contains("cannot write the snapshot there/state"), "{log}");
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl Server {
         // Calls end with their connections, and changes are let end: whoever keeps the state keeps
         // all that was decided, and nothing is spent any more of what is given back.
         let stopped = stopped.and(Ok(app.tasks.end(LAST_MOMENT).await));
+        app.holds.give_back().await;
         app.backend.return_leases().await;
         stopped
     }

@@ -131,7 +131,10 @@ fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
 fn gate(config: &Config, policy: Policy) -> Result<Gate, Failure> {
     let store = MemoryStore::builder().max_keys(config.max_keys);
     let store = match &config.snapshot {
-        Some(path) => snapshot::restore(path, store)?,
+        Some(path) => {
+            snapshot::check(path)?;
+            snapshot::restore(path, store)?
+        }
         None => {
             let wrong = |error| Failure::Usage(vec![format!("max_keys: {error}")]);
             store.build().map_err(wrong)?

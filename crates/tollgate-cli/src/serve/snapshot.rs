@@ -8,6 +8,22 @@ use tollgate::{MemoryStore, MemoryStoreBuilder, SnapshotError};
 
 use crate::Failure;
 
+/// Sees that a snapshot can be written there, before there is anything to lose.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    let new = beside(path, ".new");
+    let tried = create(&new).map(drop).and_then(|()| fs::remove_file(&new));
+    let why = match tried {
+        Ok(()) if path.is_dir() => "it is a folder, name a file in it".to_owned(),
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = path.parent().unwrap_or(path).display();
+            format!("there is no folder {folder}, make it first")
+        }
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::Start(format!("cannot write the snapshot {}: {why}", path.display())))
+}
+
 /// The store with what the file holds; an empty one where there is no file yet.
 ///
 /// A file that cannot be used is put aside and told: a limiter that does not start protects nobody.
@@ -57,13 +73,17 @@ pub(super) fn write(path: &Path, store: &MemoryStore) -> io::Result<()> {
     written
 }
 
-fn write_to(path: &Path, store: &MemoryStore) -> io::Result<()> {
+fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
     // It names keys, and holds the seed of their hash.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    options.open(path)
+}
+
+fn write_to(path: &Path, store: &MemoryStore) -> io::Result<()> {
+    let file = create(path)?;
     let mut buffered = BufWriter::new(&file);
     store.snapshot(&mut buffered)?;
     drop(buffered);

@@ -65,6 +65,16 @@ impl Holds {
         Ok(())
     }
 
+    /// Gives back all that is held, for the end: nobody can settle it any more, and whoever keeps the
+    /// state would keep it charged for ever.
+    pub(crate) async fn give_back(&self) {
+        let open = std::mem::take(&mut *self.0.lock());
+        for (_, held) in open.by_id.into_values() {
+            // Where the store is away, it comes back when the hold times out.
+            let _ = held.cancel().await;
+        }
+    }
+
     #[allow(clippy::vec_box, reason = "they are boxed already, and large")]
     fn take_timed_out(&self, now: Timestamp) -> Vec<Box<Held>> {
         let mut open = self.0.lock();
