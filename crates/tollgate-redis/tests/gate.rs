@@ -259,6 +259,15 @@ fn without_the_server_each_rule_does_what_it_says() {
             "two of eight are ours"
         );
         assert!(!gate.check(&at("/allow")).await.is_allowed(), "the local rule still counts");
+        for _ in 0..20 {
+            let nobody = gate.check(&Request::new().with("route", "/allow")).await;
+            assert_eq!((nobody.is_allowed(), nobody.reason()), (true, Reason::StoreAway));
+            assert_eq!((nobody.rule(), nobody.remaining()), (Some("allow"), u64::MAX));
+        }
+        let held = gate.reserve(&Request::new().with("route", "/allow")).await.unwrap();
+        assert_eq!(held.ruling().rule(), Some("allow"));
+        let none = gate.check(&Request::new().with("route", "/elsewhere")).await;
+        assert_eq!((none.reason(), none.rule()), (Reason::NoRule, None));
         assert_eq!(gate.take_up_to(&at("/deny").cost(2)).await.0, 0);
         assert!(gate.reserve(&at("/deny")).await.is_err());
     });

@@ -14,7 +14,11 @@ use tollgate_testkit::{Fault, FaultProxy, RedisServer, command};
 
 /// A server over the Redis at `url`. Time is Redis' own: limits here are slow.
 fn over(url: &str) -> Running {
-    let policy = || Policy::from_toml("t.toml", support::POLICY).unwrap().policy;
+    with_policy(url, support::POLICY)
+}
+
+fn with_policy(url: &str, text: &str) -> Running {
+    let policy = || Policy::from_toml("t.toml", text).unwrap().policy;
     // A busy machine is no outage.
     let store = RedisStore::builder(url).timeout(Duration::from_secs(10)).open().unwrap();
     let gate = RedisGate::on(store, policy()).unwrap();
@@ -25,11 +29,7 @@ fn over(url: &str) -> Running {
 /// The same with leases, of limits that are large enough for them.
 fn leased(url: &str) -> Running {
     let text = "sync = \"leased\"\n[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"10000/h fixed_window first\"\n";
-    let policy = || Policy::from_toml("t.toml", text).unwrap().policy;
-    let store = RedisStore::builder(url).timeout(Duration::from_secs(10)).open().unwrap();
-    let gate = RedisGate::on(store, policy()).unwrap();
-    let unused = (Gate::new(policy()).unwrap(), ManualClock::new());
-    Running::over(Backend::Redis(gate), unused, |server| server)
+    with_policy(url, text)
 }
 
 const ANA: &str = r#"{"attributes": {"user": "ana"}}"#;
@@ -108,6 +108,42 @@ fn while_redis_is_away_it_answers_by_itself_and_says_so() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(server.post("/v1/check", ANA).json().get("degraded").is_none());
+}
+
+#[test]
+fn a_refusal_for_want_of_the_store_is_no_fault_of_the_client() {
+    let text = r#"
+[[rule]]
+name = "logins"
+key = ["login"]
+limit = "5/min"
+on_store_error = "deny"
+[[rule]]
+name = "reads"
+key = ["read"]
+limit = "5/min"
+on_store_error = "allow"
+"#;
+    let server = with_policy("redis://127.0.0.1:1/0", text);
+    let login = r#"{"attributes": {"login": "ana"}}"#;
+    let refused = server.post("/v1/check?enforce=true", login);
+    let problem = refused.problem(503);
+    let reduced = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+    assert_eq!(
+        (&problem["type"], &problem["violated-policies"][0]),
+        (&reduced.into(), &"logins".into())
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let told = server.post("/v1/check", login).json();
+    assert_eq!((&told["allowed"], &told["reason"]), (&false.into(), &"store_away".into()));
+    for _ in 0..10 {
+        let told = server.post("/v1/check", r#"{"attributes": {"read": "ana"}}"#).json();
+        assert_eq!((&told["allowed"], &told["degraded"]), (&true.into(), &true.into()));
+        assert_eq!((&told["rule"], &told["reason"]), (&"reads".into(), &"store_away".into()));
+        assert_eq!(told["limit"], serde_json::Value::Null);
+    }
+    let told = server.post("/v1/check", r#"{"attributes": {"other": "ana"}}"#).json();
+    assert_eq!((&told["rule"], &told["reason"]), (&serde_json::Value::Null, &"no_rule".into()));
 }
 
 /// Asks nothing of the store until the server says of itself what is expected.

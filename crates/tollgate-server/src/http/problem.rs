@@ -17,6 +17,11 @@ const BLANK: &str = "about:blank";
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const QUOTA_TITLE: &str = "Request cannot be satisfied as assigned quota has been exceeded";
 
+const REDUCED_CAPACITY: &str =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+const REDUCED_TITLE: &str =
+    "Request cannot be satisfied due to temporary server capacity constraints";
+
 /// How much of a client's text is repeated to it.
 const SHOWN: usize = 100;
 
@@ -92,6 +97,9 @@ impl Problem {
             (None, Reason::DenyList) => {
                 Problem::new(StatusCode::FORBIDDEN, "this client may not pass")
             }
+            (None, Reason::StoreAway) => {
+                Problem::reduced(ruling.rule().into_iter().map(str::to_owned).collect(), tells)
+            }
             _ => {
                 let refusing =
                     ruling.rules().filter(|rule| !rule.is_shadow() && !rule.is_allowed());
@@ -144,6 +152,17 @@ impl Problem {
     /// As the client should see it.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// Refused for want of a store, whatever the client has used.
+    fn reduced(violated: Vec<String>, tells: Verbosity) -> Problem {
+        let detail = "limits cannot be kept for the moment, try again later";
+        Problem {
+            of_type: REDUCED_CAPACITY,
+            title: REDUCED_TITLE,
+            violated: (tells == Verbosity::Full).then_some(violated),
+            ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+        }
     }
 
     /// Answered with another status, for proxies that understand few.

@@ -13,7 +13,7 @@ use super::decide::{Answer, Deciding, Mode};
 use super::figures::RuleFigures;
 use super::hold::Scaled;
 use super::resolve::INLINE;
-use super::told::{Charges, Ruled, Told, deciding};
+use super::told::{Charges, Told, deciding};
 use crate::decision::{CostError, Outcome};
 use crate::limit::Algorithm;
 use crate::policy::Request;
@@ -30,6 +30,8 @@ pub struct Ruling {
     wrong: Option<Box<RequestError>>,
     /// Whether it was made without the store that keeps the state.
     pub(super) degraded: bool,
+    /// The number of a rule that lets everything pass while the store is away.
+    pub(super) aside: Option<u32>,
 }
 
 /// What a ruling rests on.
@@ -48,7 +50,7 @@ pub enum Reason {
     Block,
     /// The request itself is wrong: [`Ruling::error`] says why.
     Error,
-    /// The store is away, and a rule denies without it.
+    /// The store is away: a rule denies without it, or those that apply let everything pass.
     StoreAway,
 }
 
@@ -80,6 +82,7 @@ impl Ruling {
             charges: Charges::new(),
             wrong: None,
             degraded: false,
+            aside: None,
         }
     }
 
@@ -192,7 +195,10 @@ impl Ruling {
         match self.list {
             Some(Listed::Allow(number)) => Some(&policy.allow[number].name),
             Some(Listed::Deny(number)) => Some(&policy.deny[number].name),
-            _ => self.deciding_rule().map(|number| self.name(number)),
+            _ => {
+                let aside = || self.aside.map(|rule| rule as usize);
+                self.deciding_rule().or_else(aside).map(|number| self.name(number))
+            }
         }
     }
 

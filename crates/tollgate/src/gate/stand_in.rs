@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::attributes::Room;
 use super::decide::Mode;
-use super::resolve::Resolved;
+use super::resolve::{Applied, Resolved};
 use super::told::{Ruled, Told};
 use super::{Gate, Hold, InForce, Reason, Ruling};
 use crate::decision::Decision;
@@ -26,8 +26,7 @@ impl Gate {
     fn decide_without_store(&self, request: &Request<'_>, mode: Mode) -> Ruling {
         let mut ruling = Ruling::open(self.0.in_force.load());
         let away = away(ruling.in_force(), request);
-        let denied = away.iter().any(|charge| !charge.ruled.shadow);
-        ruling.decide(request, if denied { Mode::Look } else { mode }, None);
+        ruling.decide(request, if away.denies() { Mode::Look } else { mode }, None);
         ruling.degrade(away);
         ruling
     }
@@ -35,11 +34,12 @@ impl Gate {
     /// What `take_up_to` says while the store is away.
     pub fn take_up_to_without_store(&self, request: &Request<'_>) -> (u64, Ruling) {
         let looked = self.peek_without_store(&request.clone().cost(1));
-        if away(&self.0.in_force.load(), request).iter().any(|charge| !charge.ruled.shadow) {
+        let away = away(&self.0.in_force.load(), request);
+        if away.denies() {
             return (0, looked);
         }
         let (units, mut ruling) = self.take_up_to(request);
-        ruling.degrade(Vec::new());
+        ruling.degrade(Away { denied: Vec::new(), ..away });
         (units, ruling)
     }
 
@@ -55,9 +55,9 @@ impl Gate {
     ) -> Result<Hold, Ruling> {
         let mut ruling = Ruling::open(self.0.in_force.load());
         let away = away(ruling.in_force(), request);
-        let denied = away.iter().any(|charge| !charge.ruled.shadow);
         let until = self.0.store.0.now().after(timeout);
-        let (mode, until) = if denied { (Mode::Look, None) } else { (Mode::Take, Some(until)) };
+        let (mode, until) =
+            if away.denies() { (Mode::Look, None) } else { (Mode::Take, Some(until)) };
         let claims = ruling.decide(request, mode, until);
         ruling.degrade(away);
         if ruling.is_allowed() {
@@ -68,36 +68,56 @@ impl Gate {
     }
 }
 
+/// What the rules say that do not count without their store.
+#[derive(Default)]
+struct Away {
+    /// The charges of those that deny.
+    denied: Vec<Told>,
+    /// The first that lets everything pass.
+    allows: Option<u32>,
+}
+
+impl Away {
+    fn denies(&self) -> bool {
+        self.denied.iter().any(|charge| !charge.ruled.shadow)
+    }
+}
+
 impl Ruling {
-    /// Marks it as made without the store; `away` are the charges of rules that deny without it.
-    fn degrade(&mut self, away: Vec<Told>) {
+    /// Marks it as made without the store.
+    fn degrade(&mut self, away: Away) {
         self.degraded = true;
-        if self.allowed && away.iter().any(|charge| !charge.ruled.shadow) {
+        if self.allowed && away.denies() {
             (self.allowed, self.reason) = (false, Reason::StoreAway);
+        } else if self.reason == Reason::NoRule && away.allows.is_some() {
+            (self.aside, self.reason) = (away.allows, Reason::StoreAway);
         }
-        let mut told: Vec<Told> = self.told().chain(away).collect();
+        let mut told: Vec<Told> = self.told().chain(away.denied).collect();
         told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
         self.charges.set_decided(&told);
     }
 }
 
-/// What the rules say that deny without their store.
-fn away(in_force: &InForce, request: &Request<'_>) -> Vec<Told> {
+fn away(in_force: &InForce, request: &Request<'_>) -> Away {
     let mut room = Room::new();
     let resolved = Resolved::new(in_force, request, &mut room);
     if resolved.list().is_some() {
-        return Vec::new();
+        return Away::default();
     }
     let policy = &in_force.compiled.policy;
     let rules = resolved.rules().unwrap_or_default();
-    let denies = |number: u32| {
+    let does = |number: u32| {
         let of_rule = policy.rules[number as usize].on_store_error;
-        of_rule.unwrap_or(policy.on_store_error) == OnStoreError::Deny
+        of_rule.unwrap_or(policy.on_store_error)
     };
-    let denying = rules.iter().filter(|applied| denies(applied.number));
+    let allows = |applied: &&Applied<'_>| {
+        !applied.rule.shadow && does(applied.number) == OnStoreError::Allow
+    };
+    let denying = rules.iter().filter(|applied| does(applied.number) == OnStoreError::Deny);
     let denied = denying.map(|applied| Told {
         ruled: Ruled::new(applied.number, 0, applied.rule.shadow, Duration::ZERO),
         decision: Decision::AWAY,
     });
-    denied.collect()
+    let allows = rules.iter().find(allows).map(|applied| applied.number);
+    Away { denied: denied.collect(), allows }
 }
