@@ -184,9 +184,13 @@ pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);
 /// How long not to accept when the system has no room for another connection.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many different limits clients of a transport may bring: a store never forgets one, and forty of them are
-/// a large fleet's.
+/// How many different limits clients of a transport may bring that are in use: each takes some room
+/// in the store, and forty of them are a large fleet's.
 pub(crate) const MAX_CLIENT_LIMITS: usize = 4096;
+
+/// How often, at most, it is looked through the store for limits of clients that can be forgotten:
+/// some milliseconds for a million keys.
+pub(crate) const FORGET_PAUSE: Duration = Duration::from_secs(5);
 
 /// Limits that one request brings.
 pub(crate) const MAX_LIMITS: usize = 8;

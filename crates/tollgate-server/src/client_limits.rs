@@ -5,13 +5,15 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tollgate::port::{deciding, share};
-use tollgate::{Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Status, check_all};
+use tollgate::{
+    Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Status, Timestamp, check_all,
+};
 use tollgate_redis::{RedisLimiter, StoreError};
 
 use crate::backend::Backend;
-use crate::bounds::MAX_CLIENT_LIMITS;
+use crate::bounds::{FORGET_PAUSE, MAX_CLIENT_LIMITS};
 use crate::metrics::{TRANSPORTS, Transport, add};
 
 /// What operators are told is the rule of limits that clients bring. No rule of a policy is called so.
@@ -45,6 +47,8 @@ pub(crate) struct ClientLimits {
     alone: OnceLock<MemoryStore>,
     /// By transport, so that clients of one cannot use up what those of another need.
     known: [RwLock<HashMap<(Kind, Limit), ClientLimiter>>; TRANSPORTS.len()],
+    /// When it was last tried to forget some, by transport. Taken with no other lock held.
+    forgot: [Mutex<Option<Timestamp>>; TRANSPORTS.len()],
     /// How often there were too many, by transport.
     too_many: [AtomicU64; TRANSPORTS.len()],
 }
@@ -84,6 +88,7 @@ impl ClientLimits {
             backend,
             alone: OnceLock::new(),
             known: Default::default(),
+            forgot: Default::default(),
             too_many: Default::default(),
         }
     }
@@ -98,8 +103,7 @@ impl ClientLimits {
             }
             known.len() >= MAX_CLIENT_LIMITS
         };
-        // What is refused anyway keeps nobody waiting who reads. A store never forgets a limit, so
-        // that one with impossible numbers must not count.
+        // What is refused anyway keeps nobody waiting who reads.
         let (kind, limit) = &asked;
         limit.validate().map_err(|error| error.to_string())?;
         if limit.algorithm() == Algorithm::SlidingLog {
@@ -107,7 +111,7 @@ impl ClientLimits {
                            use sliding_counter";
             return Err(message.to_owned());
         }
-        if is_full {
+        if is_full && !self.make_room(kind.transport()) {
             return Err(self.one_too_many(*kind));
         }
         let mut known = of_transport.write();
@@ -122,11 +126,59 @@ impl ClientLimits {
         Ok(limiter)
     }
 
+    /// Forgets the limits of a transport that nobody uses and whose keys are all as good as new, not
+    /// all the time; whether it was tried just now.
+    fn make_room(&self, transport: Transport) -> bool {
+        let (place, now) = (transport as usize, self.backend.clock().now());
+        // Who comes while another is at it is refused as ever.
+        let Some(mut last) = self.forgot[place].try_lock() else { return false };
+        if last.is_some_and(|last| now.since(last) < FORGET_PAUSE) {
+            return false;
+        }
+        *last = Some(now);
+        // Nobody waits while the store is looked through: who asks for one of them makes it again.
+        let known = std::mem::take(&mut *self.known[place].write());
+        let (names, limiters): (Vec<_>, Vec<_>) = known.into_iter().unzip();
+        let left = self.forget_idle(limiters);
+        let left = names.into_iter().zip(left);
+        let left = left.filter_map(|(name, limiter)| Some((name, limiter?)));
+        let mut known = self.known[place].write();
+        for (name, limiter) in left {
+            known.entry(name).or_insert(limiter);
+        }
+        true
+    }
+
+    fn forget_idle(&self, limiters: Vec<ClientLimiter>) -> Vec<Option<ClientLimiter>> {
+        let (mut shared, mut alone) = (Vec::new(), Vec::new());
+        for limiter in limiters {
+            match limiter {
+                ClientLimiter::Memory(limiter) => alone.push(limiter),
+                // What is in Redis ends there by itself.
+                ClientLimiter::Redis(limiter, part) => {
+                    shared.push(limiter);
+                    alone.push(part);
+                }
+            }
+        }
+        match &self.backend {
+            Backend::Memory(gate) => {
+                let left = gate.store().forget_idle(alone).into_iter();
+                left.map(|limiter| limiter.map(ClientLimiter::Memory)).collect()
+            }
+            Backend::Redis(_) => {
+                let store = self.alone.get_or_init(|| memory(self.backend.clock()));
+                let left = store.forget_idle(alone).into_iter().zip(shared);
+                left.map(|(part, shared)| Some(ClientLimiter::Redis(shared, part?))).collect()
+            }
+        }
+    }
+
     fn one_too_many(&self, kind: Kind) -> String {
         add(self.too_many(kind.transport()));
         format!(
-            "clients have brought {MAX_CLIENT_LIMITS} different limits, which is the most: use the \
-             numbers of one of them"
+            "clients have brought {MAX_CLIENT_LIMITS} different limits that are in use, which is the \
+             most: use the numbers of one of them"
         )
     }
 
@@ -281,51 +333,4 @@ impl fmt::Debug for ClientLimits {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tollgate::{Gate, Policy};
-
-    use super::*;
-
-    #[test]
-    fn only_so_many_different_limits_are_kept_and_known_ones_go_on() {
-        let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
-        let bucket = |count| Limit::token_bucket(count, Duration::from_secs(60));
-        for count in 1..=4095 {
-            assert!(limits.get(Kind::Cell, bucket(count)).is_ok());
-        }
-        assert!(limits.get(Kind::Crab, bucket(1)).is_ok());
-        let error = limits.get(Kind::Crab, bucket(2)).unwrap_err();
-        assert!(error.contains("4096 different limits"), "{error}");
-        let too_many = |of| limits.too_many(of).load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!((too_many(Transport::Http), too_many(Transport::Resp)), (0, 1));
-        assert!(limits.get(Kind::Listed(0), bucket(1)).is_ok(), "others have a bound of their own");
-        assert!(limits.get(Kind::Descriptor("minute"), bucket(1)).is_ok());
-        assert!(limits.get(Kind::Cell, bucket(1)).is_ok());
-        assert!(limits.get(Kind::Cell, bucket(0)).unwrap_err().contains("count is 0"));
-    }
-
-    #[test]
-    fn a_limit_that_is_refused_waits_for_nobody_who_reads() {
-        let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
-        let of_resp = &limits.known[Transport::Resp as usize];
-        let bucket = |count| Limit::token_bucket(count, Duration::from_secs(60));
-        let reading = of_resp.read();
-        assert!(limits.get(Kind::Cell, bucket(0)).is_err());
-        drop(reading);
-        for count in 1..=4096 {
-            assert!(limits.get(Kind::Cell, bucket(count)).is_ok());
-        }
-        // With the lock of who writes this would never end.
-        let _reading = of_resp.read();
-        assert!(limits.get(Kind::Cell, bucket(5000)).is_err());
-    }
-
-    #[test]
-    fn a_limit_that_remembers_every_request_is_refused() {
-        let limits = ClientLimits::new(Backend::Memory(Gate::new(Policy::new()).unwrap()));
-        let log = "10000000/h sliding_log".parse().unwrap();
-        assert!(limits.listed(&[log]).unwrap_err().contains("use sliding_counter"));
-    }
-}
+mod tests;

@@ -39,6 +39,24 @@ struct Inner {
     fingerprints: Fingerprints,
 }
 
+/// A limiter that nobody has.
+pub(crate) struct Apart(Inner);
+
+impl Apart {
+    pub(crate) fn named(&self) -> &Arc<Named> {
+        &self.0.named
+    }
+
+    pub(crate) fn store(&self) -> &MemoryStore {
+        &self.0.store
+    }
+
+    /// The limiter again.
+    pub(crate) fn together(self) -> Limiter {
+        Limiter(Arc::new(self.0))
+    }
+}
+
 impl Limiter {
     /// A limiter with a store of its own, of a million keys at most.
     ///
@@ -57,6 +75,11 @@ impl Limiter {
         let named = store.0.register(name, limit)?;
         let fingerprints = Fingerprints::new(&store.0.settings.seed, name);
         Ok(Limiter(Arc::new(Inner { store, named, fingerprints })))
+    }
+
+    /// What it is made of, if nobody else has it: then nobody can ask it any more.
+    pub(crate) fn taken_apart(self) -> Result<Apart, Limiter> {
+        Arc::try_unwrap(self.0).map(Apart).map_err(Limiter)
     }
 
     /// Its name, which decisions over several limits carry.

@@ -8,6 +8,7 @@ mod blocks;
 mod change;
 mod evict;
 mod few;
+mod forget;
 mod joint;
 mod line;
 mod look;

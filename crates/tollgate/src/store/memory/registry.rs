@@ -1,12 +1,16 @@
 //! The limits a store has states of, by number: a state says which limit it was made under, so
 //! that it can be read, and kept in proportion, when the limiter's numbers have changed since.
+//!
+//! A limit is forgotten in three steps. *Put out*: nobody but who wants it forgotten holds it, and
+//! nobody can find its name. Then its states are taken out, of which nobody can make more. *Struck
+//! out*: its number may be another limit's. Who asks for it by name meanwhile brings it back.
 
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::limit::{Limit, LimitError, Plan};
-use crate::sync::{RwLock, read, write};
+use crate::sync::{Ordering, RwLock, fence, read, write};
 
 /// A limiter's name and its limit.
 #[derive(Debug)]
@@ -27,9 +31,16 @@ pub(super) struct Registry(RwLock<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_number: Vec<Arc<Named>>,
+    by_number: Vec<Option<Arc<Named>>>,
     by_name: HashMap<(Arc<str>, Limit), Arc<Named>>,
+    /// Those that were put out and not yet struck out.
+    leaving: HashMap<(Arc<str>, Limit), Arc<Named>>,
+    /// Numbers of limits that were struck out.
+    free: Vec<u32>,
 }
+
+/// How often the registry itself holds a limit: by its number, and by its name or as leaving.
+const OURS: usize = 2;
 
 impl Registry {
     /// The limiter's limit, registered if it is not yet.
@@ -40,24 +51,77 @@ impl Registry {
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
         }
-        let number = u32::try_from(known.by_number.len() + 1)
-            .map_err(|_| LimitError::new("the store has 2^32 limits, build a new one"))?;
+        if let Some(named) = known.leaving.remove(&name) {
+            known.by_name.insert(name, named.clone());
+            return Ok(named);
+        }
+        let number = known.next_number()?;
         let (limiter, limit) = name.clone();
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
         let named = Arc::new(Named { limiter, limit, plan, packs, number, tag });
-        known.by_number.push(named.clone());
+        known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)
+    }
+
+    /// Puts those out that nobody holds but the registry and `held`, which the caller has alone, and
+    /// says which.
+    pub(super) fn put_out(&self, held: &[&Arc<Named>]) -> Vec<Arc<Named>> {
+        let mut times: HashMap<u32, usize> = HashMap::new();
+        held.iter().for_each(|named| *times.entry(named.number).or_default() += 1);
+        let mut known = write(&self.0);
+        let mut leaving = Vec::new();
+        for named in held {
+            // Of one that is held several times, once.
+            let Some(times) = times.remove(&named.number) else { continue };
+            // While the registry is locked nobody can come to hold it who does not yet.
+            if Arc::strong_count(named) != OURS + times {
+                continue;
+            }
+            let name = (named.limiter.clone(), named.limit.clone());
+            if let Some(found) = known.by_name.remove(&name) {
+                known.leaving.insert(name, found.clone());
+                leaving.push(found);
+            }
+        }
+        // Pairs with the release of the last who gave one up: what it put into a shard is there for
+        // who locks it from now on.
+        fence(Ordering::Acquire);
+        leaving
+    }
+
+    /// Strikes those of `leaving` out that nobody has brought back and that `has_states` does not
+    /// know, and says which.
+    pub(super) fn strike_out(
+        &self,
+        leaving: &[Arc<Named>],
+        has_states: impl Fn(&Named) -> bool,
+    ) -> Vec<u32> {
+        let mut known = write(&self.0);
+        let mut gone = Vec::new();
+        for named in leaving {
+            let name = (named.limiter.clone(), named.limit.clone());
+            let Some(named) = known.leaving.remove(&name) else { continue };
+            if has_states(&named) {
+                known.by_name.insert(name, named);
+            } else {
+                known.by_number[named.number as usize - 1] = None;
+                known.free.push(named.number);
+                gone.push(named.number);
+            }
+        }
+        gone.sort_unstable();
+        gone
     }
 
     pub(super) fn get(&self, number: u32) -> Option<Arc<Named>> {
         self.with(|limits| limits.get(number).cloned())
     }
 
-    /// All of them, in the order of their numbers.
+    /// All of them, in the order of their numbers, of which some may be missing.
     pub(super) fn all(&self) -> Vec<Arc<Named>> {
-        self.with(|limits| limits.0.to_vec())
+        self.with(|limits| limits.0.iter().flatten().cloned().collect())
     }
 
     /// Looks many up under one lock, which may be taken while shards are locked, never before.
@@ -66,12 +130,59 @@ impl Registry {
     }
 }
 
+impl Known {
+    /// A number that no limit has.
+    fn next_number(&mut self) -> Result<u32, LimitError> {
+        if let Some(number) = self.free.pop() {
+            return Ok(number);
+        }
+        let number = u32::try_from(self.by_number.len() + 1)
+            .map_err(|_| LimitError::new("the store has 2^32 limits, build a new one"))?;
+        self.by_number.push(None);
+        Ok(number)
+    }
+}
+
 /// The registered limits.
 #[derive(Clone, Copy)]
-pub(super) struct Limits<'a>(&'a [Arc<Named>]);
+pub(super) struct Limits<'a>(&'a [Option<Arc<Named>>]);
 
 impl<'a> Limits<'a> {
     pub(super) fn get(self, number: u32) -> Option<&'a Arc<Named>> {
-        self.0.get(number.checked_sub(1)? as usize)
+        self.0.get(number.checked_sub(1)? as usize)?.as_ref()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_else_holds_is_put_out_and_its_number_is_used_again() {
+        let registry = Registry::default();
+        let register = |count| registry.register("a", &Limit::per_hour(count)).unwrap();
+        let (one, two) = (register(1), register(2));
+        let twice = one.clone();
+        let leaving = registry.put_out(&[&one, &two]);
+        assert_eq!(leaving.iter().map(|named| named.number).collect::<Vec<_>>(), [two.number]);
+        drop(two);
+        assert!(registry.get(2).is_some(), "its states are still there");
+        assert_eq!(registry.strike_out(&leaving, |_| false), [2]);
+        assert!(registry.get(2).is_none());
+        assert_eq!(register(3).number, 2);
+        assert_eq!(registry.put_out(&[&one, &twice]).len(), 1, "both of them are told");
+        assert_eq!(registry.all().len(), 2);
+    }
+
+    #[test]
+    fn who_asks_for_a_limit_that_leaves_brings_it_back() {
+        let registry = Registry::default();
+        let register = |count| registry.register("a", &Limit::per_hour(count)).unwrap();
+        let (one, two) = (register(1), register(2));
+        let leaving = registry.put_out(&[&one, &two]);
+        assert_eq!(leaving.len(), 2);
+        assert!(Arc::ptr_eq(&register(1), &one));
+        assert_eq!(registry.strike_out(&leaving, |named| named.number == 2), [0; 0]);
+        assert!(Arc::ptr_eq(&register(2), &two), "it has states, and stays");
     }
 }

@@ -105,17 +105,19 @@ impl Memory {
         let shard = self.shards.lock(index);
         for place in shard.table.taken() {
             let row = shard.table.row(place);
-            // A limit registered since the list was written has no number in it yet.
-            let Some(named) = limits.get(row.limit as usize - 1) else {
+            // A limit registered since the list was written is not in it. One that is in it is held
+            // by it, so that no other has its number.
+            let Ok(listed) = limits.binary_search_by_key(&row.limit, |named| named.number) else {
                 continue;
             };
+            let named = &limits[listed];
             if shard.is_worthless(place, named, now) {
                 continue;
             }
             out.bytes(&[1])?;
             out.length(index)?;
             out.u64(row.id)?;
-            out.bytes(&row.limit.to_le_bytes())?;
+            out.length(listed + 1)?;
             out.text(shard.name(place).unwrap_or_default().as_bytes())?;
             out.state(shard.state(place, named))?;
         }
@@ -160,6 +162,8 @@ impl Memory {
         if input.u64()? != sum {
             return Err(malformed("its checksum is wrong, restore from an undamaged file"));
         }
+        // Who has no state any more need not be remembered either.
+        memory.forget(&limits.iter().collect::<Vec<_>>());
         Ok(memory)
     }
 

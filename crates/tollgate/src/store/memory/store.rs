@@ -8,7 +8,7 @@ use super::{Memory, Settings, SnapshotError, WhenFull, shards_for};
 use crate::bounds::{DEFAULT_MAX_KEYS, MAX_KEYS};
 use crate::key::Seed;
 use crate::limit::{Limit, LimitError};
-use crate::limiter::Limiter;
+use crate::limiter::{Apart, Limiter};
 use crate::time::Clock;
 
 /// The state of any number of limiters, in memory. Clones share it.
@@ -46,6 +46,40 @@ impl MemoryStore {
     /// Where the limit's numbers are impossible.
     pub fn limiter(&self, name: &str, limit: Limit) -> Result<Limiter, LimitError> {
         Limiter::on(self.clone(), name, &limit)
+    }
+
+    /// Forgets the limits of those limiters that nobody else has, if all their keys are as good as
+    /// new: for limits that come and go, of which a store otherwise remembers every one. Gives the
+    /// others back, in their places, and changes no decision.
+    ///
+    /// Looks through the whole store once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, ManualClock, MemoryStore};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = MemoryStore::builder().clock(clock.clone()).build()?;
+    /// let brought = || store.limiter("brought", Limit::per_second(5));
+    /// assert!(brought()?.check("ana").is_allowed());
+    /// assert!(store.forget_idle(vec![brought()?])[0].is_some(), "ana has taken one");
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(store.forget_idle(vec![brought()?])[0].is_none());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use = "those that are not forgotten are given back"]
+    pub fn forget_idle(&self, limiters: Vec<Limiter>) -> Vec<Option<Limiter>> {
+        let apart: Vec<_> = limiters.into_iter().map(Limiter::taken_apart).collect();
+        let ours = |of: &&Apart| Arc::ptr_eq(&of.store().0, &self.0);
+        let held: Vec<_> = apart.iter().flatten().filter(ours).map(Apart::named).collect();
+        let gone = self.0.forget(&held);
+        let is_gone = |of: &Apart| ours(&of) && gone.binary_search(&of.named().number).is_ok();
+        let left = apart.into_iter().map(|of| match of {
+            Ok(apart) if is_gone(&apart) => None,
+            Ok(apart) => Some(apart.together()),
+            Err(limiter) => Some(limiter),
+        });
+        left.collect()
     }
 
     /// What it reads the time from.

@@ -1,0 +1,89 @@
+use std::time::Duration;
+
+use tollgate::{Gate, ManualClock, Policy};
+
+use super::*;
+
+/// Limits over a store whose time stands still.
+fn brought() -> (ClientLimits, ManualClock) {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
+    let gate = Gate::on(store, Policy::new()).unwrap();
+    (ClientLimits::new(Backend::Memory(gate)), clock)
+}
+
+fn bucket(count: u64) -> Limit {
+    Limit::token_bucket(count, Duration::from_secs(60))
+}
+
+/// Brings as many as there may be, each with a key that has taken something.
+fn fill(limits: &ClientLimits) {
+    for count in 1..=4096 {
+        let limiter = limits.get(Kind::Cell, bucket(count)).unwrap();
+        assert!(limiter.alone().check(count.to_string()).is_allowed());
+    }
+}
+
+#[test]
+fn only_so_many_different_limits_are_kept_and_known_ones_go_on() {
+    let (limits, _) = brought();
+    fill(&limits);
+    let error = limits.get(Kind::Crab, bucket(2)).unwrap_err();
+    assert!(error.contains("4096 different limits"), "{error}");
+    let too_many = |of| limits.too_many(of).load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((too_many(Transport::Http), too_many(Transport::Resp)), (0, 1));
+    assert!(limits.get(Kind::Listed(0), bucket(1)).is_ok(), "others have a bound of their own");
+    assert!(limits.get(Kind::Descriptor("minute"), bucket(1)).is_ok());
+    assert!(limits.get(Kind::Cell, bucket(1)).is_ok());
+    assert!(limits.get(Kind::Cell, bucket(0)).unwrap_err().contains("count is 0"));
+}
+
+#[test]
+fn limits_that_nobody_uses_any_more_make_room_for_others() {
+    let (limits, clock) = brought();
+    fill(&limits);
+    let kept = limits.get(Kind::Cell, bucket(7)).unwrap();
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_err(), "all are in use");
+    clock.advance(Duration::from_secs(60));
+    assert!(limits.get(Kind::Cell, bucket(1)).unwrap().alone().check("1").is_allowed());
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_ok());
+    let known = limits.known[Transport::Resp as usize].read().len();
+    assert_eq!(known, 3, "the new one, that of a key in use, and that which somebody has");
+    assert!(!limits.get(Kind::Cell, bucket(1)).unwrap().alone().check("1").is_allowed());
+    assert_eq!(kept.alone().check("7").remaining(), 6);
+}
+
+#[test]
+fn the_store_is_not_looked_through_all_the_time() {
+    let (limits, clock) = brought();
+    fill(&limits);
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_err());
+    for count in 1..=4096 {
+        limits.get(Kind::Cell, bucket(count)).unwrap().alone().reset(count.to_string());
+    }
+    clock.advance(FORGET_PAUSE - Duration::from_nanos(1));
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_err(), "it was tried just now");
+    clock.advance(Duration::from_nanos(1));
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_ok());
+}
+
+#[test]
+fn a_limit_that_is_refused_waits_for_nobody_who_reads() {
+    let (limits, _) = brought();
+    let of_resp = &limits.known[Transport::Resp as usize];
+    let reading = of_resp.read();
+    assert!(limits.get(Kind::Cell, bucket(0)).is_err());
+    drop(reading);
+    fill(&limits);
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_err());
+    // With the lock of who writes this would never end.
+    let _reading = of_resp.read();
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_err());
+}
+
+#[test]
+fn a_limit_that_remembers_every_request_is_refused() {
+    let (limits, _) = brought();
+    let log = "10000000/h sliding_log".parse().unwrap();
+    assert!(limits.listed(&[log]).unwrap_err().contains("use sliding_counter"));
+}
