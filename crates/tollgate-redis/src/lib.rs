@@ -59,7 +59,9 @@ mod tls;
 
 pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
-pub use gate::{GateError, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys, RedisHold};
+pub use gate::{
+    GateError, KeptHold, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys, RedisHold,
+};
 pub use histogram::Histogram;
 pub use limiter::RedisLimiter;
 pub use operate::{Progress, RedisKeys};

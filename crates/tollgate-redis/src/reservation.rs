@@ -96,6 +96,16 @@ impl RedisReservation {
         RedisReservation { decision, claim: Some(claim) }
     }
 
+    /// What it claims, until it has ended.
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+
+    /// The same, for somebody who sees to its end.
+    pub(crate) fn into_claim(mut self) -> Option<Claim> {
+        self.claim.take()
+    }
+
     /// The decision that took the units.
     pub fn decision(&self) -> &Decision {
         &self.decision
@@ -158,6 +168,24 @@ impl Claim {
         Claim { store, limiter, key, ticket, cost, raised: false }
     }
 
+    /// That of another node, by what it has written down: the ticket and the cost.
+    pub(crate) fn taken(limiter: &RedisLimiter, key: Vec<u8>, (ticket, cost): (u64, u64)) -> Claim {
+        let (store, limiter) = (limiter.store.clone(), limiter.inner.clone());
+        Claim { store, limiter, key, ticket: ticket.to_be_bytes(), cost, raised: false }
+    }
+
+    pub(crate) fn limiter(&self) -> &Inner {
+        &self.limiter
+    }
+
+    pub(crate) fn ticket(&self) -> u64 {
+        u64::from_be_bytes(self.ticket)
+    }
+
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
     /// What the script writes down of it.
     pub(crate) fn record(&self) -> Vec<u8> {
         let packed = Packed::default().bytes(&self.ticket).bytes(&self.cost.to_be_bytes());
@@ -175,7 +203,7 @@ impl Claim {
         Ok(())
     }
 
-    async fn settle(&self, actual: u64) -> Result<(), StoreError> {
+    pub(crate) async fn settle(&self, actual: u64) -> Result<(), StoreError> {
         if self.raised && actual <= self.cost {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Replaced, Request, Ruling, Watch};
-use tollgate_redis::{Health, Histogram, LeaseCounts, RedisGate, RedisHold, StoreError};
+use tollgate_redis::{Health, Histogram, KeptHold, LeaseCounts, RedisGate, RedisHold, StoreError};
 
 /// A policy over the state that all transports share.
 #[derive(Clone, Debug)]
@@ -74,6 +74,30 @@ impl Backend {
         match self {
             Backend::Memory(gate) => gate.reserve_for(request, timeout).map(Held::Memory),
             Backend::Redis(gate) => gate.reserve_for(request, timeout).await.map(Held::Redis),
+        }
+    }
+
+    /// Hands what is held to the store, for whichever server is asked to end it; gives it back where
+    /// it stays here.
+    pub(crate) async fn keep(
+        &self,
+        id: u128,
+        held: Held,
+        timeout: Duration,
+    ) -> Result<Option<Held>, StoreError> {
+        match (self, held) {
+            (Backend::Redis(gate), Held::Redis(hold)) => {
+                Ok(gate.keep_hold(id, hold, timeout).await?.map(Held::Redis))
+            }
+            (_, held) => Ok(Some(held)),
+        }
+    }
+
+    /// What a server handed to the store under `id`, if nobody has come for it.
+    pub(crate) async fn take_kept(&self, id: u128) -> Result<Option<KeptHold>, StoreError> {
+        match self {
+            Backend::Memory(_) => Ok(None),
+            Backend::Redis(gate) => gate.take_hold(id).await,
         }
     }
 

@@ -56,6 +56,79 @@ fn servers_share_what_is_in_redis_over_both_protocols() {
     assert_eq!(one.ask("GET /readyz", &[]).body, "ready\n");
 }
 
+/// A server whose limit is as good as still.
+fn daily(url: &str) -> Running {
+    with_policy(url, "[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"10/day\"\n")
+}
+
+/// Reserves four units of ten on a server; its path.
+fn reserve(server: &Running, timeout_ms: u64) -> String {
+    let body =
+        format!(r#"{{"attributes": {{"user": "ana"}}, "cost": 4, "timeout_ms": {timeout_ms}}}"#);
+    let told = server.post("/v1/reserve", &body).json();
+    format!("/v1/reserve/{}", told["id"].as_str().unwrap_or_else(|| panic!("{told}")))
+}
+
+#[test]
+fn a_reservation_is_ended_once_on_whichever_server() {
+    let redis = RedisServer::start();
+    let (one, other) = (daily(&redis.url()), daily(&redis.url()));
+    let left = || other.post("/v1/peek", ANA).json()["remaining"].as_u64().unwrap();
+    let held = reserve(&one, 60_000);
+    assert_eq!(left(), 6);
+    let settled = other.post(&format!("{held}/settle"), r#"{"actual": 7}"#).json();
+    assert_eq!((&settled["reserved"], &settled["charged"]), (&4.into(), &7.into()));
+    assert_eq!(left(), 3);
+    for server in [&one, &other] {
+        server.post(&format!("{held}/cancel"), "").problem(404);
+    }
+    assert_eq!(left(), 3, "what has ended is not given back");
+    other.resp("TG.RESET per-user ana\r\n");
+    let held = reserve(&one, 60_000);
+    assert_eq!(other.post(&format!("{held}/cancel"), "").json()["charged"], 0);
+    assert_eq!(left(), 10);
+    let held = reserve(&one, 60_000);
+    assert_eq!(one.post(&format!("{held}/commit"), "").json()["charged"], 4, "on its own, too");
+    assert_eq!(left(), 6);
+    let held = reserve(&one, 60_000);
+    drop(one);
+    assert_eq!(other.post(&format!("{held}/settle"), r#"{"actual": 1}"#).json()["charged"], 1);
+    assert_eq!(left(), 5, "also when the server that made it is gone");
+}
+
+#[test]
+fn of_servers_that_end_a_reservation_at_the_same_time_one_does() {
+    let redis = RedisServer::start();
+    let servers = [daily(&redis.url()), daily(&redis.url())];
+    for _ in 0..20 {
+        servers[0].resp("TG.RESET per-user ana\r\n");
+        let path = format!("{}/commit", reserve(&servers[0], 60_000));
+        let ended = std::thread::scope(|scope| {
+            let path = &path;
+            let all =
+                servers.each_ref().map(|server| scope.spawn(move || server.post(path, "").status));
+            all.map(|status| status.join().unwrap())
+        });
+        assert!(ended == [200, 404] || ended == [404, 200], "{ended:?}");
+        assert_eq!(servers[1].post("/v1/peek", ANA).json()["remaining"], 6);
+    }
+}
+
+#[test]
+fn a_reservation_that_nobody_ends_is_given_back_by_whoever_asks_next() {
+    let redis = RedisServer::start();
+    let (one, other) = (daily(&redis.url()), daily(&redis.url()));
+    let held = reserve(&one, 300);
+    drop(one);
+    let until = Instant::now() + Duration::from_secs(20);
+    while other.post("/v1/peek", ANA).json()["remaining"] != 10 {
+        assert!(Instant::now() < until, "it is charged for ever");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    other.post(&format!("{held}/commit"), "").problem(404);
+    assert_eq!(command(redis.port(), "KEYS tg:{*}:hold:*"), "", "nothing is left behind");
+}
+
 #[test]
 fn limits_that_clients_bring_are_shared_too() {
     let redis = RedisServer::start();

@@ -11,7 +11,7 @@ use http::{StatusCode, Uri};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tollgate::{Ruling, Timestamp};
-use tollgate_redis::StoreError;
+use tollgate_redis::{KeptHold, StoreError};
 
 use super::body::{Asked, parse};
 use super::check::{Denied, no_query};
@@ -34,7 +34,8 @@ pub(crate) struct Holds(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
-    by_id: HashMap<u128, (Timestamp, Box<Held>)>,
+    /// Nothing of those that a store elsewhere keeps: they are counted here.
+    by_id: HashMap<u128, (Timestamp, Option<Box<Held>>)>,
     /// In the order in which they time out.
     by_end: BTreeSet<(Timestamp, u128)>,
 }
@@ -47,29 +48,36 @@ impl Holds {
         self.0.lock().by_id.len()
     }
 
-    /// Keeps it until then; gives it back where there is no room.
-    fn keep(
-        &self,
-        id: u128,
-        held: Box<Held>,
-        (now, until): (Timestamp, Timestamp),
-    ) -> Result<(), Box<Held>> {
+    /// Counts one that is open until then; false where there is no room.
+    fn begin(&self, id: u128, (now, until): (Timestamp, Timestamp)) -> bool {
         // Dropped with no lock held, since that locks the store.
         let _timed_out = self.take_timed_out(now);
         let mut open = self.0.lock();
-        if open.by_id.len() >= MAX_HOLDS {
-            return Err(held);
+        let has_room = open.by_id.len() < MAX_HOLDS;
+        if has_room {
+            open.by_end.insert((until, id));
+            open.by_id.insert(id, (until, None));
         }
-        open.by_end.insert((until, id));
-        open.by_id.insert(id, (until, held));
-        Ok(())
+        has_room
+    }
+
+    /// Keeps it here; gives it back where it has timed out meanwhile.
+    fn keep(&self, id: u128, held: Held) -> Option<Held> {
+        match self.0.lock().by_id.get_mut(&id) {
+            Some((_, place)) => {
+                *place = Some(Box::new(held));
+                None
+            }
+            None => Some(held),
+        }
     }
 
     /// Gives back all that is held, for the end: nobody can settle it any more, and whoever keeps the
     /// state would keep it charged for ever.
     pub(crate) async fn give_back(&self) {
         let open = std::mem::take(&mut *self.0.lock());
-        for (_, held) in open.by_id.into_values() {
+        // What a store elsewhere keeps is for another server to settle.
+        for held in open.by_id.into_values().filter_map(|(_, held)| held) {
             // Where the store is away, it comes back when the hold times out.
             let _ = held.cancel().await;
         }
@@ -81,18 +89,55 @@ impl Holds {
         let mut timed_out = Vec::new();
         while let Some(&(until, id)) = open.by_end.first().filter(|(until, _)| *until <= now) {
             open.by_end.remove(&(until, id));
-            timed_out.extend(open.by_id.remove(&id).map(|(_, held)| held));
+            timed_out.extend(open.by_id.remove(&id).and_then(|(_, held)| held));
         }
         timed_out
     }
 
-    /// The reservation of that number, if it is still open: nobody else gets it then.
+    /// The reservation of that number, if it is still open and kept here: nobody else gets it then.
     fn take(&self, id: u128, now: Timestamp) -> Option<Box<Held>> {
         let _timed_out = self.take_timed_out(now);
         let mut open = self.0.lock();
         let (until, held) = open.by_id.remove(&id)?;
         open.by_end.remove(&(until, id));
-        Some(held)
+        held
+    }
+}
+
+/// A reservation to be ended.
+enum Ending {
+    Here(Box<Held>),
+    /// Whichever server made it.
+    Kept(KeptHold),
+}
+
+impl Ending {
+    fn cost(&self) -> u64 {
+        match self {
+            Ending::Here(held) => held.cost(),
+            Ending::Kept(hold) => hold.cost(),
+        }
+    }
+
+    async fn commit(self) -> Result<(), StoreError> {
+        match self {
+            Ending::Here(held) => held.commit().await,
+            Ending::Kept(hold) => hold.commit().await,
+        }
+    }
+
+    async fn cancel(self) -> Result<(), StoreError> {
+        match self {
+            Ending::Here(held) => held.cancel().await,
+            Ending::Kept(hold) => hold.cancel().await,
+        }
+    }
+
+    async fn settle(self, actual: u64) -> Result<(), StoreError> {
+        match self {
+            Ending::Here(held) => held.settle(actual).await,
+            Ending::Kept(hold) => hold.settle(actual).await,
+        }
     }
 }
 
@@ -141,11 +186,12 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         let id = new_id()?;
         let mut response = reserved(id, timeout, held.ruling());
         tell(response.headers_mut(), &app.fields(held.ruling()));
-        if let Err(held) = app.holds.keep(id, Box::new(held), (now, now.after(timeout))) {
+        if !app.holds.begin(id, (now, now.after(timeout))) {
             // Where the store is away, they come back when the hold times out.
             let _ = held.cancel().await;
             return Ok(too_many(&app));
         }
+        app.keep(id, held, timeout.saturating_sub(app.backend.clock().now().since(now))).await?;
         Ok(response)
     };
     reserved.await.unwrap_or_else(|problem: Problem| app.bad(&problem))
@@ -195,7 +241,10 @@ pub(super) async fn commit(State(app): State<Arc<App>>, uri: Uri) -> Response {
         return app.bad(&problem);
     }
     let id = segment(&uri, 3);
-    let Some(held) = app.take(id) else { return app.unknown_hold(id) };
+    let held = match app.take(id).await {
+        Ok(held) => held,
+        Err(refused) => return app.bad(&refused),
+    };
     let reserved = held.cost();
     settled(held.commit().await, Settled { reserved, charged: reserved })
 }
@@ -205,7 +254,10 @@ pub(super) async fn cancel(State(app): State<Arc<App>>, uri: Uri) -> Response {
         return app.bad(&problem);
     }
     let id = segment(&uri, 3);
-    let Some(held) = app.take(id) else { return app.unknown_hold(id) };
+    let held = match app.take(id).await {
+        Ok(held) => held,
+        Err(refused) => return app.bad(&refused),
+    };
     let reserved = held.cost();
     settled(held.cancel().await, Settled { reserved, charged: 0 })
 }
@@ -217,7 +269,7 @@ pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) ->
         let body = app.body(body).await?;
         let Actual { actual } = parse(&body, SETTLE_EXAMPLE)?;
         // Not before it is known that the rest is right: who gets it wrong may try again.
-        let Some(held) = app.take(id) else { return Ok(app.unknown_hold(id)) };
+        let held = app.take(id).await?;
         let reserved = held.cost();
         Ok(settled(held.settle(actual).await, Settled { reserved, charged: actual }))
     };
@@ -225,16 +277,32 @@ pub(super) async fn settle(State(app): State<Arc<App>>, uri: Uri, body: Body) ->
 }
 
 impl App {
-    fn take(&self, id: &str) -> Option<Box<Held>> {
-        let id = u128::from_str_radix(id, 16).ok()?;
-        self.holds.take(id, self.backend.clock().now())
+    /// Keeps what is held where it can be ended.
+    async fn keep(&self, id: u128, held: Held, timeout: Duration) -> Result<(), Problem> {
+        let kept = self.backend.keep(id, held, timeout).await;
+        let here = kept.map_err(|error| {
+            drop(self.holds.take(id, self.backend.clock().now()));
+            Problem::store_away(&error)
+        })?;
+        // One that has timed out meanwhile is given back.
+        drop(here.and_then(|held| self.holds.keep(id, held)));
+        Ok(())
     }
 
-    fn unknown_hold(&self, id: &str) -> Response {
-        let detail = format!(
-            "no reservation {:?} is open: it was settled, it timed out, or it never was",
-            cut(id)
-        );
-        self.bad(&Problem::new(StatusCode::NOT_FOUND, detail))
+    /// The reservation, which nobody else gets then.
+    async fn take(&self, text: &str) -> Result<Ending, Problem> {
+        let unknown = || {
+            let detail = format!(
+                "no reservation {:?} is open: it was settled, it timed out, or it never was",
+                cut(text)
+            );
+            Problem::new(StatusCode::NOT_FOUND, detail)
+        };
+        let id = u128::from_str_radix(text, 16).map_err(|_| unknown())?;
+        if let Some(held) = self.holds.take(id, self.backend.clock().now()) {
+            return Ok(Ending::Here(held));
+        }
+        let kept = self.backend.take_kept(id).await.map_err(|error| Problem::store_away(&error))?;
+        kept.map(Ending::Kept).ok_or_else(unknown)
     }
 }
