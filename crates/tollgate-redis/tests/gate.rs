@@ -279,7 +279,8 @@ fn a_hold_of_a_node_by_itself_is_settled_there() {
         let gate = without_server(per_user(100)).await;
         let hold = gate.reserve(&ana().cost(20)).await.unwrap();
         assert!(hold.ruling().is_degraded());
-        hold.settle(5).await.unwrap();
+        let hold = gate.keep_hold(7, hold, Duration::from_secs(60)).await.unwrap();
+        hold.expect("it stays here").settle(5).await.unwrap();
         assert_eq!(gate.status(&ana()).await.remaining(), 20);
     });
 }

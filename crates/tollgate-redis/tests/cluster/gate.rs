@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Block, Limit, ManualClock, Policy, Request, Rule};
+use tollgate::{Block, Cost, Limit, ManualClock, Policy, Request, Rule};
 use tollgate_redis::RedisGate;
 use tollgate_testkit::RedisCluster;
 
@@ -177,6 +177,30 @@ fn a_hold_over_several_slots_is_settled_in_all_of_them() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("a hold that was dropped is given back");
+    });
+}
+
+#[test]
+fn a_hold_over_several_slots_is_ended_by_another_node() {
+    let rule = |name: &str| Rule::new(name).limit(Limit::per_day(100));
+    let twice = Cost::Attribute { name: "bytes".to_owned(), multiplier: 2, default: 1 };
+    let policy = Policy::new().rule(rule("user").key(["user"])).rule(rule("all"));
+    let policy = policy.rule(rule("twice").key(["route"]).cost(twice));
+    store();
+    wait(async {
+        let (clock, namespace) = (ManualClock::new(), unique("kept"));
+        let [one, other] = [(); 2].map(|()| gate(policy.clone(), &clock, &namespace));
+        let request = Request::new().with("user", "ana").with("route", "/a");
+        let hold = one.reserve(&request.clone().cost(8)).await.unwrap();
+        let id = u128::from(store().unique_number());
+        assert!(one.keep_hold(id, hold, Duration::from_secs(60)).await.unwrap().is_none());
+        let kept = other.take_hold(id).await.unwrap().unwrap();
+        assert!(one.take_hold(id).await.unwrap().is_none(), "nobody else gets it");
+        assert_eq!(kept.cost(), 8);
+        kept.settle(3).await.unwrap();
+        for (rule, units) in [("user", 3), ("all", 3), ("twice", 6)] {
+            assert_eq!(used(&one, rule).await, units, "{rule}");
+        }
     });
 }
 
