@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use support::Folder;
+use tollgate_testkit::{Fault, FaultProxy, RedisServer};
 
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -337,6 +338,43 @@ fn a_snapshot_keeps_what_was_taken_over_a_restart() {
     broken.wait_for_log("state.broken");
     assert!(broken.post("/v1/peek", USER).contains("\"remaining\":20"));
     assert_eq!(folder.read("state.broken"), "no snapshot");
+}
+
+#[test]
+fn what_becomes_of_new_keys_past_the_bound_can_be_chosen() {
+    let policy = "[[rule]]\nname = \"a\"\nkey = [\"user\"]\nlimit = \"5/h\"\n";
+    let folder = Folder::with(&[("p.toml", policy)]);
+    let cases = [("evict", true, 3), ("deny_new", false, 0), ("allow_new", true, 4)];
+    for (choice, allowed, left) in cases {
+        let served = Served::start(
+            &folder,
+            &["--policy", "p.toml", "--max-keys", "1", "--when-full", choice],
+        );
+        served.post("/v1/check", r#"{"attributes": {"user": "first"}}"#);
+        let second = r#"{"attributes": {"user": "second"}}"#;
+        served.post("/v1/check", second);
+        let answer = served.post("/v1/check", second);
+        let told = format!("\"allowed\":{allowed},");
+        assert!(answer.contains(&told), "{choice}: {answer}");
+        let left = format!("\"remaining\":{left},");
+        assert!(answer.contains(&left), "{choice}: {answer}");
+    }
+}
+
+#[test]
+fn how_long_a_decision_waits_for_the_store_can_be_chosen() {
+    let redis = RedisServer::start();
+    let proxy = FaultProxy::to(redis.port());
+    let (folder, url) = (Folder::new(), proxy.url());
+    let patient = Served::start(&folder, &["--store", &url, "--store-timeout", "10s"]);
+    let hasty = Served::start(&folder, &["--store", &url, "--store-timeout", "20ms"]);
+    for served in [&patient, &hasty] {
+        wait("the store", || served.get("/readyz").ends_with("ready\n"));
+    }
+    proxy.set(Fault::Delay(Duration::from_millis(200)));
+    let [waited, gave_up] = [&patient, &hasty].map(|served| served.post("/v1/check", USER));
+    assert!(waited.contains("200 OK") && !waited.contains("degraded"), "{waited}");
+    assert!(gave_up.contains("\"degraded\":true"), "{gave_up}");
 }
 
 #[test]

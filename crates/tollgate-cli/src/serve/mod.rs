@@ -119,8 +119,8 @@ fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
         Store::Redis(url) => {
             let wrong = |error: StoreError| Failure::Usage(vec![format!("store: {error}")]);
             // A server that is away is no reason not to start: rules say what to do then.
-            let gate =
-                RedisGate::builder(RedisStore::open(url).map_err(wrong)?).nodes(config.nodes);
+            let store = RedisStore::builder(url).timeout(config.store_timeout).open();
+            let gate = RedisGate::builder(store.map_err(wrong)?).nodes(config.nodes);
             let gate = gate.namespace(config.namespace.as_str()).build(policy);
             gate.map(Backend::Redis).map_err(|error| refused(config, &error))
         }
@@ -129,7 +129,7 @@ fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
 
 /// The policy over a store of its own.
 fn gate(config: &Config, policy: Policy) -> Result<Gate, Failure> {
-    let store = MemoryStore::builder().max_keys(config.max_keys);
+    let store = MemoryStore::builder().max_keys(config.max_keys).when_full(config.when_full);
     let store = match &config.snapshot {
         Some(path) => {
             snapshot::check(path)?;

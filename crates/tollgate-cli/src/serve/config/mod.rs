@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderName;
-use tollgate::{Dialect, Verbosity};
+use tollgate::{Dialect, Verbosity, WhenFull};
 use tollgate_server::{AdminListen, Bounds, ProxyHeaders};
 use tracing_subscriber::filter::Targets;
 
@@ -44,10 +44,12 @@ pub(super) struct Config {
     pub(super) envoy_config: Option<PathBuf>,
     pub(super) postpaid: bool,
     pub(super) store: Store,
+    pub(super) store_timeout: Duration,
     pub(super) nodes: u64,
     pub(super) namespace: String,
     pub(super) snapshot: Option<PathBuf>,
     pub(super) max_keys: usize,
+    pub(super) when_full: WhenFull,
     pub(super) headers: Dialect,
     pub(super) tell: Verbosity,
     pub(super) proxy_headers: ProxyHeaders,

@@ -76,6 +76,13 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "must be a time such as 500ms, 10s or 2m, an hour at most".to_owned())
 }
 
+/// How long every decision may be kept waiting.
+pub(super) fn brief(text: &str) -> Result<Duration, String> {
+    let within = Duration::from_millis(1)..=Duration::from_secs(10);
+    let brief = duration::parse(text).ok().filter(|time| within.contains(time));
+    brief.ok_or_else(|| "must be a time such as 50ms or 1s, from 1ms to 10s".to_owned())
+}
+
 /// How long clients may keep the server waiting: some time, or none could ask.
 pub(super) fn wait(text: &str) -> Result<Duration, String> {
     let long_enough = time(text).ok().filter(|time| *time >= Duration::from_millis(100));
@@ -185,6 +192,10 @@ mod tests {
         assert_eq!((up_to("3", 3, 9), up_to("9", 3, 9)), (Ok(3), Ok(9)));
         for wrong in ["2", "10", "-1", "", "many", "18446744073709551616"] {
             assert!(up_to(wrong, 3, 9).unwrap_err().contains("from 3 to 9"), "{wrong}");
+        }
+        assert_eq!(brief("1ms"), Ok(Duration::from_millis(1)));
+        for wrong in ["0s", "999us", "11s", "soon", ""] {
+            assert!(brief(wrong).unwrap_err().contains("from 1ms to 10s"), "{wrong}");
         }
         assert_eq!(wait("100ms"), Ok(Duration::from_millis(100)));
         for wrong in ["0s", "99ms", "2h", "soon", ""] {

@@ -2,18 +2,20 @@
 //! the table in docs/server.md all come from this list: another setting is a row here and a field
 //! of `Config`.
 
+use tollgate::WhenFull;
 use tollgate_server::ProxyHeaders;
 
 use super::LogFormat;
 use super::readers::{
-    admin, flag, header_attribute, listen, log_level, network, path, secret, store, threads, time,
-    token, up_to, wait, whole,
+    admin, brief, flag, header_attribute, listen, log_level, network, path, secret, store, threads,
+    time, token, up_to, wait, whole,
 };
 use super::setting::{Setting, Shape};
 
 const DIALECTS: &[&str] = &["draft-11", "draft-07", "draft-06", "x-epoch", "x-delta", "off"];
 const VERBOSITIES: &[&str] = &["full", "minimal", "none"];
 const FAMILIES: &[&str] = &["x-forwarded", "x-original"];
+const WHEN_FULL: &[&str] = &["evict", "deny_new", "allow_new"];
 const FORMATS: &[&str] = &["text", "json"];
 
 /// In the order in which they are shown.
@@ -118,6 +120,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
     )
     .default("memory"),
     Setting::new(
+        ("store_timeout", "store-timeout", "TIME"),
+        Shape::Text,
+        "How long a decision waits for Redis at most, before it does what its rules say while Redis is away",
+        |config, text| brief(text).map(|most| config.store_timeout = most),
+    )
+    .default("50ms"),
+    Setting::new(
         ("nodes", "nodes", "SERVERS"),
         Shape::Whole,
         "How many servers share a Redis: while it is away, each goes on with its part",
@@ -146,6 +155,20 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| whole(text).map(|keys| config.max_keys = keys),
     )
     .default("1000000"),
+    Setting::new(
+        ("when_full", "when-full", "CHOICE"),
+        Shape::Word(WHEN_FULL),
+        "What becomes of a new key when so many are in use: the one closest to new makes room for it, it is denied, or it is allowed and not counted",
+        |config, text| {
+            config.when_full = match text {
+                "deny_new" => WhenFull::DenyNew,
+                "allow_new" => WhenFull::AllowNew,
+                _ => WhenFull::Evict,
+            };
+            Ok(())
+        },
+    )
+    .default("evict"),
     Setting::new(
         ("headers", "headers", "DIALECT"),
         Shape::Word(DIALECTS),
