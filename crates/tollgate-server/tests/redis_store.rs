@@ -207,6 +207,9 @@ on_store_error = "allow"
         (&reduced.into(), &"logins".into())
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
+    let proxied = with_policy("redis://127.0.0.1:1/0", &text.replace("\"login\"", "\"path\""));
+    let refused = proxied.ask("GET /v1/authorize", &["x-forwarded-uri: /login"]).problem(429);
+    assert_eq!(refused["type"], reduced, "a proxy would let pass what is answered with 503");
     let told = server.post("/v1/check", login).json();
     assert_eq!((&told["allowed"], &told["reason"]), (&false.into(), &"store_away".into()));
     for _ in 0..10 {

@@ -12,7 +12,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
+use tollgate::Reason;
 use tollgate_tower::PeerAddr;
 
 use super::decision::tell;
@@ -86,6 +87,10 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
                 let mut response = refusal.with_status(status).response();
                 response.headers_mut().insert(MEANT, meant);
                 response
+            }
+            // Proxies take 5xx for a failure of ours, and many are told to let pass then.
+            None if ruling.reason() == Reason::StoreAway => {
+                refusal.with_status(StatusCode::TOO_MANY_REQUESTS).response()
             }
             None => refusal.response(),
         }

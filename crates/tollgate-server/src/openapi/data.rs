@@ -6,7 +6,7 @@ use super::{Body, Method, Operation, Param};
 
 const ENFORCE: Param = Param {
     name: "enforce",
-    about: "Whether a denial is answered as the client should see it: 429, 403 or 400",
+    about: "Whether a denial is answered as the client should see it: 429, 403, 400, or 503 while the store is away",
     schema: r#"{"type": "boolean"}"#,
 };
 
