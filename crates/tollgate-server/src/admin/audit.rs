@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -52,17 +52,21 @@ impl AuditFile {
     /// Appends a line, which is on the disk afterwards: in the file that has the name now, since
     /// whoever rotates logs gives the one before another name.
     fn append(&self, line: &[u8]) -> io::Result<()> {
+        self.write(line)?.sync_data()
+    }
+
+    /// Appends a line that the system writes when it likes: nobody waits for the disk.
+    fn append_soon(&self, line: &[u8]) -> io::Result<()> {
+        self.write(line).map(drop)
+    }
+
+    fn write(&self, line: &[u8]) -> io::Result<MutexGuard<'_, File>> {
         let mut file = self.file.lock();
         if !is_same(&self.path, &file) {
             *file = opened(&self.path)?;
         }
         file.write_all(line)?;
-        file.sync_data()
-    }
-
-    /// Appends a line that the system writes when it likes: nobody waits for the disk.
-    fn append_soon(&self, line: &[u8]) -> io::Result<()> {
-        self.0.lock().write_all(line)
+        Ok(file)
     }
 }
 

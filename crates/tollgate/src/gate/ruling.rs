@@ -13,7 +13,7 @@ use super::decide::{Answer, Deciding, Mode};
 use super::figures::RuleFigures;
 use super::hold::Scaled;
 use super::resolve::INLINE;
-use super::told::{Charges, Told, deciding};
+use super::told::{Charges, Ruled, Told, deciding};
 use crate::decision::{CostError, Outcome};
 use crate::limit::Algorithm;
 use crate::policy::Request;
