@@ -45,8 +45,7 @@ async fn converse<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let bounds = &resp.0.bounds;
-    let mut session = resp.session_of(peer);
+    let (bounds, mut session) = (&resp.0.bounds, resp.session_of(peer));
     let mut input = Input::default();
     let mut patience = Patience::new(bounds.first_byte);
     tokio::pin!(stop);

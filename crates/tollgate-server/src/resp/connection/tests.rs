@@ -198,7 +198,7 @@ async fn what_came_at_once_is_read_before_the_first_short_answer_goes_out() {
         let (mut client, stream) = duplex(1024);
         client.write_all(b"PING\r\n").await.unwrap();
         let stream = Seen { name, stream, order: order.clone() };
-        tokio::spawn(run(stream, resp.clone(), pending()));
+        tokio::spawn(run(stream, (resp.clone(), None), pending()));
         clients.push(client);
     }
     for client in &mut clients {
