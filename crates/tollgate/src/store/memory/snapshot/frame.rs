@@ -1,0 +1,143 @@
+//! What a snapshot is written with, and read.
+
+use std::hash::Hasher;
+use std::io::{self, Read, Write};
+
+use siphasher::sip::SipHasher13;
+
+use super::super::Named;
+use super::super::blocks::Blocked;
+use super::{SnapshotError, malformed};
+use crate::algorithm::{Log, State, StateRef};
+use crate::key::Fingerprint;
+use crate::time::Timestamp;
+
+/// Writes, and sums what it writes.
+pub(super) struct Writer<'a> {
+    to: &'a mut dyn Write,
+    sum: SipHasher13,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(to: &'a mut dyn Write) -> Writer<'a> {
+        Writer { to, sum: SipHasher13::new() }
+    }
+
+    /// The sum of what it has written.
+    pub(super) fn sum(&self) -> u64 {
+        self.sum.finish()
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.write(bytes);
+        self.to.write_all(bytes)
+    }
+
+    pub(super) fn u64(&mut self, number: u64) -> io::Result<()> {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    pub(super) fn length(&mut self, length: usize) -> io::Result<()> {
+        let length = u32::try_from(length).map_err(io::Error::other)?;
+        self.bytes(&length.to_le_bytes())
+    }
+
+    pub(super) fn text(&mut self, text: &[u8]) -> io::Result<()> {
+        let length = u16::try_from(text.len()).map_err(io::Error::other)?;
+        self.bytes(&length.to_le_bytes())?;
+        self.bytes(text)
+    }
+
+    pub(super) fn limit(&mut self, named: &Named) -> io::Result<()> {
+        self.text(named.limiter.as_bytes())?;
+        self.text(named.limit.to_string().as_bytes())
+    }
+
+    pub(super) fn block(&mut self, fingerprint: Fingerprint, blocked: &Blocked) -> io::Result<()> {
+        self.bytes(&[2])?;
+        self.u64(fingerprint.id)?;
+        self.u64(fingerprint.place)?;
+        self.text(blocked.rule.as_bytes())?;
+        self.text(blocked.key.as_bytes())?;
+        self.u64(blocked.until.as_nanos())?;
+        self.u64(blocked.forgotten.as_nanos())?;
+        self.bytes(&blocked.times.to_le_bytes())?;
+        self.bytes(&[u8::from(blocked.by_hand)])
+    }
+
+    pub(super) fn state(&mut self, state: StateRef<'_>) -> io::Result<()> {
+        match state {
+            StateRef::Words(words) => {
+                self.bytes(&[0])?;
+                words.into_iter().try_for_each(|word| self.u64(word))
+            }
+            StateRef::Log(log) => {
+                self.bytes(&[1])?;
+                self.length(log.entries().len())?;
+                log.entries().try_for_each(|(at, units)| {
+                    self.u64(at)?;
+                    self.u64(units)
+                })
+            }
+        }
+    }
+}
+
+/// Reads, and sums what it reads.
+pub(super) struct Reader<'a> {
+    from: &'a mut dyn Read,
+    sum: SipHasher13,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(from: &'a mut dyn Read) -> Reader<'a> {
+        Reader { from, sum: SipHasher13::new() }
+    }
+
+    /// The sum of what it has read.
+    pub(super) fn sum(&self) -> u64 {
+        self.sum.finish()
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.from.read_exact(&mut bytes)?;
+        self.sum.write(&bytes);
+        Ok(bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> io::Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn length(&mut self) -> io::Result<usize> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    pub(super) fn text(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::from(u16::from_le_bytes(self.array()?))];
+        self.from.read_exact(&mut bytes)?;
+        self.sum.write(&bytes);
+        Ok(bytes)
+    }
+
+    pub(super) fn string(&mut self) -> Result<String, SnapshotError> {
+        String::from_utf8(self.text()?).map_err(|_| malformed("a name is not UTF-8"))
+    }
+
+    pub(super) fn state(&mut self) -> Result<State, SnapshotError> {
+        let moment = |nanos| Timestamp::from_nanos(nanos).as_nanos();
+        match self.array::<1>()? {
+            [0] => Ok(State::Words([self.u64()?, self.u64()?, self.u64()?])),
+            [1] => {
+                let count = self.length()?;
+                let mut entries = Vec::new();
+                for _ in 0..count {
+                    entries.push((moment(self.u64()?), self.u64()?));
+                }
+                Ok(State::Log(Log::from_entries(entries)))
+            }
+            [kind] => Err(malformed(format!("a state is of kind {kind}, must be 0 or 1"))),
+        }
+    }
+}
