@@ -303,3 +303,19 @@ fn reclaiming_gives_the_memory_of_long_names_back() {
     let after = store.memory_usage();
     assert!(after < before / 2, "{before} bytes became {after}");
 }
+
+#[test]
+fn a_debt_of_a_key_that_is_gone_evicts_nobody_unless_new_keys_do() {
+    for (choice, evicted) in CHOICES.into_iter().zip([1, 0, 0]) {
+        let (store, clock) = store(1, choice);
+        let limiter = store.limiter("limit", Limit::per_second(10)).unwrap();
+        let reservation = limiter.reserve_for("ana", 5, HOUR).unwrap();
+        clock.advance(Duration::from_secs(10));
+        assert!(limiter.check_n("ben", 10).is_allowed(), "ana is as good as new");
+        let before = store.turned_away();
+        reservation.settle(20);
+        assert_eq!(store.evictions(), evicted, "{choice:?}");
+        assert_eq!(store.turned_away() - before, 1 - evicted, "{choice:?}");
+        assert_eq!(limiter.status("ben").is_new(), evicted == 1, "{choice:?}");
+    }
+}

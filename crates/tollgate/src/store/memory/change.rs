@@ -1,5 +1,6 @@
 //! What changes a key otherwise than by a charge: debts, what is given back, a new start.
 
+use super::evict::Room;
 use super::line::Locked;
 use super::shard::Call;
 use super::{Entry, Memory, Named};
@@ -18,7 +19,8 @@ impl Memory {
             self.insert_taken(shard, entry, &call, cost);
         } else {
             drop(shard);
-            if self.make_room(entry.fingerprint, &call) {
+            // A debt makes room as a new key does: where that may push nobody out, it is forgotten.
+            if matches!(self.room(entry.fingerprint, &call), Room::Claimed) {
                 let shard = self.lock(entry.fingerprint);
                 self.insert_taken(shard, entry, &call, cost);
             }
