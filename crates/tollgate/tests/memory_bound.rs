@@ -4,7 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Limit, Limiter, ManualClock, MemoryStore, WhenFull, check_all};
+use proptest::prelude::*;
+use tollgate::{
+    Gate, Limit, Limiter, ManualClock, MemoryStore, Policy, Request, Rule, WhenFull, check_all,
+};
+use tollgate_testkit::cases;
 
 const CHOICES: [WhenFull; 3] = [WhenFull::Evict, WhenFull::DenyNew, WhenFull::AllowNew];
 const HOUR: Duration = Duration::from_secs(3600);
@@ -127,6 +131,26 @@ fn deny_new_says_when_there_will_be_room() {
     assert!(!limiter.check("new").is_allowed());
     clock.advance(Duration::from_nanos(1));
     assert!(limiter.check("new").is_allowed());
+}
+
+#[test]
+fn deny_new_says_when_there_is_room_at_the_latest_wherever_that_is() {
+    for max_keys in [1, 3, 130, 700, 2_000] {
+        let (store, clock) = store(max_keys, WhenFull::DenyNew);
+        let limiter = store.limiter("limit", Limit::per_hour(3600)).unwrap();
+        for key in 0..max_keys {
+            assert!(limiter.check_n(key, 1 + key as u64 % 1000).is_allowed());
+            clock.advance(Duration::from_micros(100));
+        }
+        for key in ["one", "two", "three"] {
+            let looked = limiter.peek(key);
+            let denied = limiter.check(key);
+            assert_eq!(looked.is_allowed(), denied.is_allowed(), "{key} of {max_keys}");
+            assert_eq!(looked.retry_after(), denied.retry_after(), "{key} of {max_keys}");
+            clock.advance(denied.retry_after().unwrap());
+            assert!(limiter.check(key).is_allowed(), "{key} of {max_keys} came back for nothing");
+        }
+    }
 }
 
 #[test]
@@ -317,5 +341,38 @@ fn a_debt_of_a_key_that_is_gone_evicts_nobody_unless_new_keys_do() {
         assert_eq!(store.evictions(), evicted, "{choice:?}");
         assert_eq!(store.turned_away() - before, 1 - evicted, "{choice:?}");
         assert_eq!(limiter.status("ben").is_new(), evicted == 1, "{choice:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    /// Keys come and go in a store that is full most of the time, one rule or three to a request.
+    #[test]
+    fn a_look_at_a_full_store_says_what_the_check_then_does(
+        max_keys in prop::sample::select(vec![1_usize, 2, 5, 20, 150]),
+        rules in 1..4_usize,
+        steps in prop::collection::vec((0..400_u32, 1..4_u64, 0..900_u64), 1..120),
+        choice in prop::sample::select(CHOICES.to_vec()),
+    ) {
+        // What is evicted for one key of a request may be needed for the next.
+        prop_assume!(choice != WhenFull::Evict || max_keys > 2 * rules);
+        let (store, clock) = store(max_keys, choice);
+        let rule = |name: &&str| Rule::new(*name).key([*name]).limit(Limit::per_hour(8));
+        let policy = ["a", "b", "c"][..rules].iter().map(rule).fold(Policy::new(), Policy::rule);
+        let gate = Gate::on(store.clone(), policy).unwrap();
+        let limiter = store.limiter("alone", Limit::per_hour(8)).unwrap();
+        for (key, cost, idle) in steps {
+            clock.advance(Duration::from_secs(idle));
+            let texts = [key, key / 7, key / 40].map(|key| key.to_string());
+            let [a, b, c] = &texts;
+            let request = Request::new().with("a", a).with("b", b).with("c", c).cost(cost);
+            let looked = gate.peek(&request);
+            prop_assert_eq!(looked.is_allowed(), gate.check(&request).is_allowed(), "{:?}", request);
+            let looked = limiter.peek_n(key, cost);
+            let checked = limiter.check_n(key, cost);
+            prop_assert_eq!(looked.outcome(), checked.outcome());
+            prop_assert_eq!(looked.retry_after(), checked.retry_after());
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What happens when the store is full: reclaim what is worthless, then do as `when_full` says.
 
+use super::outlook::worthless;
 use super::shard::{Call, Shard};
 use super::{Entry, Memory, Named, WhenFull};
 use crate::bounds::EVICTION_SAMPLE;
@@ -27,6 +28,14 @@ struct Loss {
     /// The share of its limit that the key has used, in parts of 2^64.
     used: u128,
     reset_after: u64,
+}
+
+/// A state, and when it is as good as new.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Soonest {
+    pub(super) at: u64,
+    pub(super) shard: usize,
+    pub(super) id: u64,
 }
 
 impl Memory {
@@ -74,8 +83,13 @@ impl Memory {
             }
             WhenFull::Evict | WhenFull::DenyNew => {}
         }
+        // What is told is kept: whoever comes back then finds that state gone, wherever it lies.
+        let soonest = self.soonest(fingerprint, |_, _| false);
+        if self.reclaim_one(&soonest, call) {
+            return Room::Claimed;
+        }
         self.turned_away.fetch_add(1, Ordering::Relaxed);
-        Room::Denied { retry_after: self.until_room(fingerprint, call) }
+        Room::Denied { retry_after: soonest.at.saturating_sub(call.now).max(1) }
     }
 
     /// Makes room for a key, whatever the store does when it is full.
@@ -125,19 +139,12 @@ impl Memory {
     /// of the first.
     fn reclaim_some(&self, fingerprint: Fingerprint, call: &Call<'_>) -> bool {
         // Relaxed: any shard will do, the cursor only spreads the work.
-        let turn = self.cursor.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        let reclaimed: usize = [self.shard_of(fingerprint), turn]
-            .into_iter()
-            .map(|index| {
-                let mut shard = self.shards.lock(index);
-                let worthless: Vec<u64> = call.registry.with(|limits| {
-                    let sample = shard.table.sample(fingerprint.id, 4 * EVICTION_SAMPLE);
-                    let worthless = sample.filter(|index| {
-                        let named = limits.get(shard.table.limit(*index));
-                        named.is_none_or(|named| shard.is_worthless(*index, named, call.now))
-                    });
-                    worthless.map(|index| shard.table.row(index).id).collect()
-                });
+        let turn = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let reclaimed: usize = self
+            .sweeps(fingerprint, turn)
+            .map(|sweep| {
+                let mut shard = self.shards.lock(sweep.shard);
+                let worthless = worthless(&shard, &sweep, call, |_| false);
                 worthless.into_iter().filter(|id| shard.remove(*id, call.registry)).count()
             })
             .sum();
@@ -146,13 +153,39 @@ impl Memory {
         reclaimed > 0
     }
 
-    /// How long until a state of the sample is worthless: then there is room if nothing arrives.
-    fn until_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> u64 {
-        let mut soonest = u64::MAX;
-        self.sample(fingerprint, |_, shard, index, named| {
-            soonest = soonest.min(named.plan.fresh_at(shard.state(index, named)));
+    /// Claims the place of the state that a denied key was told to wait for, if it has come.
+    fn reclaim_one(&self, soonest: &Soonest, call: &Call<'_>) -> bool {
+        if soonest.at > call.now {
+            return false;
+        }
+        let mut shard = self.shards.lock(soonest.shard);
+        let Ok(index) = shard.table.find(soonest.id) else { return false };
+        // Somebody may have used it since it was looked at.
+        let worthless = call.registry.with(|limits| {
+            let named = limits.get(shard.table.limit(index));
+            named.is_none_or(|named| shard.is_worthless(index, named, call.now))
         });
-        soonest.saturating_sub(call.now).max(1)
+        let reclaimed = worthless && shard.remove(soonest.id, call.registry);
+        self.count_reclaimed(usize::from(reclaimed));
+        reclaimed
+    }
+
+    /// The state of the sample that is worthless first, of those that `passes` does not name: there
+    /// is room by then if nothing arrives.
+    pub(super) fn soonest(
+        &self,
+        fingerprint: Fingerprint,
+        passes: impl Fn(usize, u64) -> bool,
+    ) -> Soonest {
+        let mut soonest = Soonest { at: u64::MAX, shard: 0, id: 0 };
+        self.sample(fingerprint, |place, shard, index, named| {
+            let (at, id) =
+                (named.plan.fresh_at(shard.state(index, named)), shard.table.row(index).id);
+            if at < soonest.at && !passes(place, id) {
+                soonest = Soonest { at, shard: place, id };
+            }
+        });
+        soonest
     }
 
     /// Calls `each` with a sample of states, from where the key belongs onwards.

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::joint::{INLINE, Joint, Turn};
 use super::line::Locked;
 use super::met::Met;
+use super::outlook::deny_without_room;
 use super::shard::Call;
 use super::{Entry, Memory};
 use crate::decision::{Decision, Figures, Status};
@@ -14,21 +15,18 @@ use crate::time::Timestamp;
 impl Memory {
     /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
     pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+        let call = self.call(entry.named, now);
         let shard = self.lock(entry.fingerprint);
-        Memory::peek_in(&shard, &self.call(entry.named, now), entry.fingerprint, cost)
-    }
-
-    fn peek_in(
-        shard: &Locked<'_>,
-        call: &Call<'_>,
-        fingerprint: Fingerprint,
-        cost: u64,
-    ) -> Decision {
-        let [stands, asked] = look(shard, call, fingerprint, [0, cost]);
-        if cost > 0 && asked.allowed() {
-            Decision::untaken(stands)
-        } else {
-            Decision::new(asked, cost)
+        let known = shard.table.find(entry.fingerprint.id).is_ok();
+        let [stands, asked] = look(&shard, &call, entry.fingerprint, [0, cost]);
+        drop(shard);
+        let decision = Decision::new(asked, cost);
+        if !decision.is_allowed() {
+            return decision;
+        }
+        match self.no_room(entry.fingerprint, &call) {
+            Some(wait) if !known => Decision::new(entry.named.plan.full(wait, cost), cost),
+            _ => Decision::untaken(stands),
         }
     }
 
@@ -39,27 +37,30 @@ impl Memory {
     }
 }
 
-/// Decides all charges, as they stand at one instant, and takes none; tells of each in order.
+/// Decides all charges, which are of one store, as they stand at one instant, and takes none; tells
+/// of each in order.
 pub(crate) fn look_all<'c, 'a, C>(
     charges: &'c [C],
     joint: fn(&C) -> &Joint<'a>,
     mut tell: impl FnMut(&'c C, Turn<'a>),
 ) {
-    let times: SmallVec<[Timestamp; INLINE]> =
-        charges.iter().map(|charge| joint(charge).memory.now()).collect();
-    let mut locked: SmallVec<[&Joint<'a>; INLINE]> = charges.iter().map(joint).collect();
+    let joints: SmallVec<[&Joint<'a>; INLINE]> = charges.iter().map(joint).collect();
+    let mut turns: SmallVec<[Turn<'a>; INLINE]> =
+        joints.iter().map(|joint| Turn { now: joint.memory.now(), ..Turn::new(joint) }).collect();
+    let mut locked = joints.clone();
     locked.sort_unstable_by_key(|joint| joint.address);
     locked.dedup_by_key(|joint| joint.address);
     let shards: SmallVec<[Locked<'_>; INLINE]> =
         locked.iter().map(|joint| joint.memory.shards.lock(joint.shard)).collect();
-    for (charge, now) in charges.iter().zip(times) {
-        let joint = joint(charge);
-        let mut turn = Turn { now, ..Turn::new(joint) };
-        if let Some(place) = locked.iter().position(|other| other.address == joint.address) {
-            turn.met = met(&shards[place], joint, now);
-        }
-        tell(charge, turn);
+    let mut new: SmallVec<[bool; INLINE]> = SmallVec::new();
+    for (joint, turn) in joints.iter().zip(&mut turns) {
+        let place = locked.partition_point(|other| other.address < joint.address);
+        new.push(shards[place].table.find(joint.entry.fingerprint.id).is_err());
+        turn.met = met(&shards[place], joint, turn.now);
     }
+    drop(shards);
+    deny_without_room(&joints, &new, &mut turns);
+    charges.iter().zip(turns).for_each(|(charge, turn)| tell(charge, turn));
 }
 
 /// What a charge meets that is not taken.

@@ -14,6 +14,7 @@ mod line;
 mod look;
 mod met;
 mod names;
+mod outlook;
 mod page;
 mod refused;
 mod registry;
@@ -55,7 +56,8 @@ pub enum WhenFull {
     /// the sample holds another.
     #[default]
     Evict,
-    /// The new key is denied until there is room.
+    /// The new key is denied until there is room, and `retry_after` says when there is at the latest:
+    /// when a state of a sample is as good as new. Another may be so earlier.
     DenyNew,
     /// The new key is allowed and not counted.
     AllowNew,

@@ -112,7 +112,8 @@ impl MemoryStore {
         self.0.reclaimed()
     }
 
-    /// How many times a new key was denied or let through uncounted because the store was full.
+    /// How many times a new key was denied or let through uncounted because the store was full, or a
+    /// debt of one forgotten.
     pub fn turned_away(&self) -> u64 {
         self.0.turned_away()
     }

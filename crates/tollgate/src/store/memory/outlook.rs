@@ -1,0 +1,146 @@
+//! Whether new keys would find room in a full store: looked at, with none made.
+
+use smallvec::SmallVec;
+
+use super::joint::{Charged, INLINE, Joint, Turn};
+use super::met::Met;
+use super::shard::{Call, Shard};
+use super::{Memory, WhenFull};
+use crate::bounds::EVICTION_SAMPLE;
+use crate::key::Fingerprint;
+use crate::sync::Ordering;
+
+/// What the keys of one request leave to its next.
+#[derive(Debug, Default)]
+struct Outlook {
+    /// Keys, by shard and id, that make no room: the request's own, and what has made room for
+    /// others of it.
+    passed: SmallVec<[(usize, u64); INLINE]>,
+    free: usize,
+    /// How many times worthless state was looked for.
+    turns: usize,
+}
+
+impl Memory {
+    /// How long until there is room for a new key, where a charge would be denied for want of it.
+    #[inline]
+    pub(super) fn no_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Option<u64> {
+        if self.denies_new() {
+            self.foresee(fingerprint, call, &mut Outlook::default())
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn denies_new(&self) -> bool {
+        self.settings.when_full == WhenFull::DenyNew && self.free_places() == 0
+    }
+
+    fn free_places(&self) -> usize {
+        self.settings.max_keys.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    /// What [`room`](Self::room) would find: how long there is none, if there is none now.
+    #[cold]
+    fn foresee(
+        &self,
+        fingerprint: Fingerprint,
+        call: &Call<'_>,
+        outlook: &mut Outlook,
+    ) -> Option<u64> {
+        if outlook.free == 0 {
+            let turn = self.cursor.load(Ordering::Relaxed).wrapping_add(outlook.turns);
+            outlook.turns += 1;
+            for sweep in self.sweeps(fingerprint, turn) {
+                let shard = self.shards.lock(sweep.shard);
+                let passes = |id| outlook.passed.contains(&(sweep.shard, id));
+                let found = worthless(&shard, &sweep, call, passes);
+                outlook.free += found.len();
+                outlook.passed.extend(found.into_iter().map(|id| (sweep.shard, id)));
+            }
+        }
+        if outlook.free > 0 {
+            outlook.free -= 1;
+            return None;
+        }
+        let soonest = self.soonest(fingerprint, |shard, id| outlook.passed.contains(&(shard, id)));
+        let wait = soonest.at.saturating_sub(call.now);
+        outlook.passed.push((soonest.shard, soonest.id));
+        (wait > 0).then_some(wait)
+    }
+
+    /// Where room is looked for: in the key's shard, and in one in turn.
+    pub(super) fn sweeps(
+        &self,
+        Fingerprint { id, place }: Fingerprint,
+        turn: usize,
+    ) -> impl Iterator<Item = Sweep> + use<> {
+        let most = 4 * EVICTION_SAMPLE;
+        let own = self.shard_of(Fingerprint { id, place });
+        let turn = turn % self.shards.len();
+        let sweeps = [own, turn].map(|shard| Sweep { shard, from: id, most });
+        match own == turn {
+            true => [Some(Sweep { shard: own, from: id, most: 2 * most }), None],
+            false => sweeps.map(Some),
+        }
+        .into_iter()
+        .flatten()
+    }
+}
+
+/// Part of a shard to be looked through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    pub(super) shard: usize,
+    /// From where this id belongs onwards.
+    from: u64,
+    /// How many states.
+    most: usize,
+}
+
+/// The ids of states that are as good as new, out of a sweep past those that `passes` names.
+pub(super) fn worthless(
+    shard: &Shard,
+    sweep: &Sweep,
+    call: &Call<'_>,
+    passes: impl Fn(u64) -> bool,
+) -> Vec<u64> {
+    call.registry.with(|limits| {
+        let all = shard.table.sample(sweep.from, usize::MAX);
+        let others = all.filter(|index| !passes(shard.table.row(*index).id));
+        let worthless = others.take(sweep.most).filter(|index| {
+            let named = limits.get(shard.table.limit(*index));
+            named.is_none_or(|named| shard.is_worthless(*index, named, call.now))
+        });
+        worthless.map(|index| shard.table.row(index).id).collect()
+    })
+}
+
+/// Denies charges of keys that are `new` where all would be allowed and a full store would not
+/// take them. All are of one store.
+pub(super) fn deny_without_room<'a>(joints: &[&Joint<'a>], new: &[bool], turns: &mut [Turn<'a>]) {
+    let Some(memory) = joints.first().map(|joint| joint.memory) else { return };
+    let wanted = new.iter().filter(|new| **new).count();
+    let free = memory.free_places();
+    if memory.settings.when_full != WhenFull::DenyNew || wanted <= free {
+        return;
+    }
+    if !turns.iter().all(|turn| turn.decision(Charged::None).is_allowed()) {
+        return;
+    }
+    let mut outlook = Outlook::default();
+    outlook.passed.extend(joints.iter().map(|joint| (joint.shard, joint.entry.fingerprint.id)));
+    // Places that are free are claimed in the order of the locks.
+    let mut claiming: SmallVec<[usize; INLINE]> = (0..joints.len()).filter(|at| new[*at]).collect();
+    claiming.sort_unstable_by_key(|at| joints[*at].rank());
+    let mut lacking: SmallVec<[usize; INLINE]> = claiming.into_iter().skip(free).collect();
+    lacking.sort_unstable();
+    for at in lacking {
+        let (joint, turn) = (joints[at], &mut turns[at]);
+        let call = memory.call(joint.entry.named, turn.now);
+        if let Some(wait) = memory.foresee(joint.entry.fingerprint, &call, &mut outlook) {
+            turn.met = Met::figures(&turn.named.plan.full(wait, turn.cost));
+        }
+    }
+}
