@@ -45,6 +45,9 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// How long a reservation holds its units unless the caller says otherwise.
 pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(60);
 
+/// The longest name of a limiter: what a snapshot can write down.
+pub(crate) const MAX_LIMITER_NAME: usize = 65_535;
+
 /// The longest name of a rule: it travels in headers and metrics.
 pub(crate) const MAX_RULE_NAME: usize = 128;
 

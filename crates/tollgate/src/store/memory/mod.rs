@@ -28,7 +28,7 @@ mod upkeep;
 use std::sync::Arc;
 
 use crate::algorithm::{State, Taken};
-use crate::bounds::KEYS_PER_SHARD;
+use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::{Decision, Figures};
 use crate::key::{Fingerprint, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
@@ -126,6 +126,12 @@ impl Memory {
     }
 
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+        if limiter.len() > MAX_LIMITER_NAME {
+            return Err(LimitError::new(format!(
+                "the limiter's name is {} bytes long, must be at most {MAX_LIMITER_NAME}",
+                limiter.len()
+            )));
+        }
         self.registry.register(limiter, limit)
     }
 

@@ -29,7 +29,7 @@ use super::shard::{Call, NewKey, Reclaim};
 use super::{Memory, Named, Settings, shards_for};
 use crate::algorithm::State;
 use crate::key::{Fingerprint, KeyName};
-use crate::limit::Limit;
+use crate::limit::{Limit, LimitError};
 use crate::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"tollgate";
@@ -43,6 +43,8 @@ pub enum SnapshotError {
     Io(io::Error),
     /// It is not a snapshot, or damaged: what was found and what would be right.
     Malformed(String),
+    /// The store that it should be restored into is impossible.
+    Store(LimitError),
 }
 
 impl fmt::Display for SnapshotError {
@@ -50,6 +52,9 @@ impl fmt::Display for SnapshotError {
         match self {
             SnapshotError::Io(_) => f.write_str("the snapshot could not be read"),
             SnapshotError::Malformed(what) => write!(f, "the snapshot is not usable: {what}"),
+            SnapshotError::Store(_) => {
+                f.write_str("no such store can be built to restore the snapshot into")
+            }
         }
     }
 }
@@ -59,6 +64,7 @@ impl std::error::Error for SnapshotError {
         match self {
             SnapshotError::Io(error) => Some(error),
             SnapshotError::Malformed(_) => None,
+            SnapshotError::Store(error) => Some(error),
         }
     }
 }
@@ -208,6 +214,7 @@ impl Memory {
         if matches!(state, State::Log(_)) != matches!(named.plan.fresh(), State::Log(_)) {
             return Err(malformed(format!("a key's state does not fit its limit {}", named.limit)));
         }
+        named.plan.cut_moment(&mut state);
         let now = self.now();
         if ahead > 0 {
             named.plan.set_back(&mut state, now.as_nanos(), ahead);

@@ -43,7 +43,7 @@ impl MemoryStore {
     /// and what they have consumed keeps its proportion. Keys of other names are other keys.
     ///
     /// # Errors
-    /// Where the limit's numbers are impossible.
+    /// Where the limit's numbers are impossible, or the name is longer than 65,535 bytes.
     pub fn limiter(&self, name: &str, limit: Limit) -> Result<Limiter, LimitError> {
         Limiter::on(self.clone(), name, &limit)
     }
@@ -201,8 +201,7 @@ impl MemoryStoreBuilder {
     /// # Errors
     /// Where `build` would fail, or the snapshot is damaged or of another version.
     pub fn restore(self, mut from: impl Read) -> Result<MemoryStore, SnapshotError> {
-        let settings =
-            self.settings().map_err(|error| SnapshotError::Malformed(error.to_string()))?;
+        let settings = self.settings().map_err(SnapshotError::Store)?;
         Ok(MemoryStore(Arc::new(Memory::restore(settings, &mut from)?)))
     }
 

@@ -131,9 +131,12 @@ impl<'a> Reader<'a> {
             [0] => Ok(State::Words([self.u64()?, self.u64()?, self.u64()?])),
             [1] => {
                 let count = self.length()?;
-                let mut entries = Vec::new();
+                let (mut entries, mut room) = (Vec::new(), u64::MAX);
                 for _ in 0..count {
-                    entries.push((moment(self.u64()?), self.u64()?));
+                    let (at, units) = (moment(self.u64()?), self.u64()?.min(room));
+                    // Together they fit a running total, which would wrap.
+                    room -= units;
+                    entries.push((at, units));
                 }
                 Ok(State::Log(Log::from_entries(entries)))
             }

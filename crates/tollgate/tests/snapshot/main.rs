@@ -1,5 +1,7 @@
 //! Snapshots: a restart hands nobody a fresh allowance, and a damaged file hurts nobody.
 
+mod forged;
+
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -215,6 +217,29 @@ fn a_snapshot_taken_while_threads_check_has_every_key_whole() {
         }
         done.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn an_impossible_bound_is_not_blamed_on_the_snapshot() {
+    let clock = ManualClock::new();
+    let bytes = bytes_of(&builder(&clock).build().unwrap());
+    let error = builder(&clock).max_keys(0).restore(bytes.as_slice()).unwrap_err();
+    assert!(matches!(error, SnapshotError::Store(_)));
+    assert_eq!(error.to_string(), "no such store can be built to restore the snapshot into");
+    let cause = std::error::Error::source(&error).unwrap();
+    assert_eq!(cause.to_string(), "max_keys is 0, must be at least 1");
+}
+
+#[test]
+fn a_name_that_no_snapshot_could_hold_is_refused_when_the_limiter_is_made() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let error = store.limiter(&"x".repeat(70_000), Limit::per_hour(1)).unwrap_err();
+    assert_eq!(error.to_string(), "the limiter's name is 70000 bytes long, must be at most 65535");
+    let longest = "x".repeat(65_535);
+    assert!(store.limiter(&longest, Limit::per_hour(1)).unwrap().check("ana").is_allowed());
+    let restored = restarted(&store, &clock);
+    assert_eq!(restored.limiter(&longest, Limit::per_hour(1)).unwrap().status("ana").used(), 1);
 }
 
 /// Plays the trace with a restart after every step that `restarts` names.

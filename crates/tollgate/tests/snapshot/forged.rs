@@ -1,0 +1,104 @@
+//! Snapshots that somebody has written by hand, with a right checksum.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use super::*;
+
+/// Makes the checksum right.
+fn sign(bytes: &mut [u8]) {
+    // Both are SipHash-1-3 with a key of zeros.
+    let mut hasher = DefaultHasher::new();
+    let (body, sum) = bytes.split_at_mut(bytes.len() - 8);
+    hasher.write(body);
+    sum.copy_from_slice(&hasher.finish().to_le_bytes());
+}
+
+/// Asks all that can be asked of every key, also under other numbers.
+fn use_every_limiter(store: &MemoryStore) {
+    let other = Limit::sliding_log(5, 3 * SECOND);
+    for (name, limit) in
+        limits().flat_map(|(name, limit)| [limit, other.clone()].map(|of| (name.clone(), of)))
+    {
+        let limiter = store.limiter(&name, limit).expect("the test's numbers are valid");
+        for key in ["little", "something", "all"] {
+            for decision in [limiter.peek_n(key, 3), limiter.check(key)] {
+                let _ = (decision.retry_after(), decision.reset_after(), decision.next_after());
+                let _ = (decision.delay(), decision.remaining());
+            }
+            let _ = figures(limiter.status(key));
+            limiter.refund(key, 1);
+            limiter.reserve(key, 1).into_iter().for_each(|reservation| reservation.settle(3));
+        }
+        let _ = limiter.keys().count();
+    }
+}
+
+#[test]
+fn a_moment_after_the_end_of_time_is_restored_as_the_end_of_time() {
+    for (limit, moments) in [
+        (Limit::per_hour(10), 1),
+        (Limit::sliding_counter(10, SECOND), 1),
+        (Limit::per_day(1 << 40), 1),
+        (Limit::sliding_log(10, SECOND), 1),
+    ] {
+        let clock = ManualClock::new();
+        let store = builder(&clock).build().unwrap();
+        assert!(store.limiter("0", limit.clone()).unwrap().check_n("little", 7).is_allowed());
+        let mut bytes = bytes_of(&store);
+        let now = clock.now().as_nanos().to_le_bytes();
+        let found: Vec<usize> =
+            (30..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == now).collect();
+        assert_eq!(found.len(), moments, "{limit}");
+        found.into_iter().for_each(|at| bytes[at..at + 8].fill(0xff));
+        sign(&mut bytes);
+        use_every_limiter(&builder(&clock).restore(bytes.as_slice()).unwrap());
+    }
+}
+
+#[test]
+fn units_of_a_log_that_add_up_past_the_largest_number_never_wrap_to_few() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let limiter = store.limiter("log", Limit::sliding_log(10, SECOND)).unwrap();
+    for _ in 0..2 {
+        assert!(limiter.check_n("ana", 5).is_allowed());
+        clock.advance(Duration::from_nanos(1));
+    }
+    let mut bytes = bytes_of(&store);
+    let fives: Vec<usize> =
+        (50..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == 5_u64.to_le_bytes()).collect();
+    let [first, second] = fives[..] else { panic!("{fives:?}") };
+    bytes[first..first + 8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    bytes[second..second + 8].copy_from_slice(&3_u64.to_le_bytes());
+    sign(&mut bytes);
+    let restored = builder(&clock).restore(bytes.as_slice()).unwrap();
+    let limiter = restored.limiter("log", Limit::sliding_log(10, SECOND)).unwrap();
+    assert_eq!(limiter.status("ana").remaining(), 0);
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn a_forged_snapshot_with_a_right_checksum_breaks_nothing(
+        forgeries in prop::collection::vec((any::<prop::sample::Index>(), 0..3_u8, any::<u8>()), 1..4)
+    ) {
+        let clock = ManualClock::new();
+        let mut bytes = bytes_of(&used_store(&clock, builder(&clock)));
+        let end = bytes.len() - 8;
+        for (index, kind, byte) in forgeries {
+            let at = 10 + index.index(end - 10);
+            let until = end.min(at + 8);
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes[at] = 0xff,
+                _ => bytes[at..until].fill(0xff),
+            }
+        }
+        sign(&mut bytes);
+        if let Ok(store) = builder(&clock).restore(bytes.as_slice()) {
+            use_every_limiter(&store);
+            prop_assert!(!bytes_of(&store).is_empty());
+        }
+    }
+}
