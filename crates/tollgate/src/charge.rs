@@ -1,14 +1,16 @@
 //! Several limits on one request: `check_all` takes every charge or none.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
 use crate::key::Key;
+use crate::limit::Limit;
 use crate::limiter::Limiter;
-use crate::store::memory::{Charged, Entry, INLINE, Joint, Turn, charge_all};
+use crate::store::memory::{Charged, Entry, INLINE, Joint, Turn, charge_all, look_all};
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
 #[derive(Clone, Copy)]
@@ -49,7 +51,8 @@ impl fmt::Debug for Charge<'_> {
 }
 
 /// Takes every charge if each is allowed by its own limit, and none otherwise: no other request
-/// can see a moment in which some were taken. Charges of one limiter and key are added up.
+/// can see a moment in which some were taken. Charges of one limiter and key are added up; where
+/// its numbers have changed and both are charged, the stricter decide.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, check_all};
@@ -64,22 +67,49 @@ impl fmt::Debug for Charge<'_> {
 /// ```
 #[inline]
 pub fn check_all<'a>(charges: &[Charge<'a>]) -> Decisions<'a> {
-    let mut decisions = Decisions { turns: SmallVec::new(), charged: Charged::None };
+    let mut decisions =
+        Decisions { turns: SmallVec::new(), charged: Charged::None, too_much: None };
     decisions.decide(charges);
     decisions
 }
 
-/// The charges, those of one limiter and key added up.
+/// The charges, those of one limiter and key added up; and of each whether that is past what a number
+/// holds.
 #[cold]
-fn merged<'a>(charges: &[Charge<'a>]) -> Vec<Charge<'a>> {
+fn merged<'a>(charges: &[Charge<'a>]) -> (Vec<Charge<'a>>, Box<[bool]>) {
     let mut merged: Vec<Charge<'a>> = Vec::with_capacity(charges.len());
+    let mut too_much = Vec::with_capacity(charges.len());
     for charge in charges {
-        match merged.iter_mut().find(|other| other.joint.is_same_key(&charge.joint)) {
-            Some(first) => first.joint.add_cost(charge.joint.cost),
-            None => merged.push(*charge),
+        match merged.iter().position(|other| other.joint.is_same_key(&charge.joint)) {
+            Some(at) => {
+                let first = &mut merged[at].joint;
+                too_much[at] |= first.cost.checked_add(charge.joint.cost).is_none();
+                first.add_cost(charge.joint.cost);
+                // Whichever comes first, the stricter numbers decide.
+                let (named, other) = (first.entry.named, charge.joint.entry.named);
+                if strictness(&other.limit, &named.limit).is_lt() {
+                    first.entry.named = other;
+                }
+            }
+            None => {
+                merged.push(*charge);
+                too_much.push(false);
+            }
         }
     }
-    merged
+    (merged, too_much.into())
+}
+
+/// The order of limits from strict to generous: by what they admit at once, then by how slow they
+/// are; by their text where all that is equal.
+fn strictness(a: &Limit, b: &Limit) -> Ordering {
+    let rate = |of: &Limit, other: &Limit| {
+        u128::from(of.count()).saturating_mul(other.period().as_nanos())
+    };
+    a.capacity()
+        .cmp(&b.capacity())
+        .then_with(|| rate(a, b).cmp(&rate(b, a)))
+        .then_with(|| a.to_string().cmp(&b.to_string()))
 }
 
 /// The decision that is the request's: where a cost is wrong, that; where denied, the one with the
@@ -110,6 +140,8 @@ pub fn deciding<N, D: Borrow<Decision>>(
 pub struct Decisions<'a> {
     turns: SmallVec<[Turn<'a>; INLINE]>,
     charged: Charged,
+    /// Where charges were added up past what a number holds: of which turns.
+    too_much: Option<Box<[bool]>>,
 }
 
 impl<'a> Decisions<'a> {
@@ -119,7 +151,13 @@ impl<'a> Decisions<'a> {
         self.charged = charge_all(charges, Charge::joint, |_, turn| turns.push(turn));
         if self.charged == Charged::Repeated {
             self.turns.clear();
-            self.decide(&merged(charges));
+            let (merged, too_much) = merged(charges);
+            if !too_much.contains(&true) {
+                return self.decide(&merged);
+            }
+            let turns = &mut self.turns;
+            look_all(&merged, Charge::joint, |_, turn| turns.push(turn));
+            (self.charged, self.too_much) = (Charged::None, Some(too_much));
         }
     }
 
@@ -139,7 +177,12 @@ impl<'a> Decisions<'a> {
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (&'a str, Decision)> + DoubleEndedIterator + Clone {
-        self.turns.iter().map(|turn| (&*turn.named.limiter, turn.decision(self.charged)))
+        self.turns.iter().enumerate().map(|(at, turn)| {
+            let decision = turn.decision(self.charged);
+            let is_too_much = self.too_much.as_ref().is_some_and(|of| of[at]);
+            let decision = if is_too_much { decision.never(turn.cost) } else { decision };
+            (&*turn.named.limiter, decision)
+        })
     }
 }
 

@@ -74,6 +74,16 @@ impl Figures {
         }
     }
 
+    /// The same of another cost.
+    pub(super) fn with_cost(mut self, cost: u64) -> Figures {
+        match &mut self {
+            Figures::Bucket(figures) => figures.cost = cost,
+            Figures::Counter(figures) => figures.cost = cost,
+            Figures::Plain(figures) => figures.cost = cost,
+        }
+        self
+    }
+
     pub(super) fn cost(&self) -> u64 {
         match self {
             Figures::Bucket(figures) => figures.cost,

@@ -128,6 +128,11 @@ impl Decision {
         Decision { figures, kind: Kind::Allowed }
     }
 
+    /// How the same key stands to a cost that can never be.
+    pub(crate) fn never(self, cost: u64) -> Decision {
+        Decision { figures: self.figures.with_cost(cost), kind: Kind::Invalid }
+    }
+
     /// Whether to go ahead.
     #[inline]
     pub fn is_allowed(&self) -> bool {

@@ -37,8 +37,7 @@ impl Memory {
     }
 }
 
-/// Decides all charges, which are of one store, as they stand at one instant, and takes none; tells
-/// of each in order.
+/// Decides all charges, as they stand at one instant, and takes none; tells of each in order.
 pub(crate) fn look_all<'c, 'a, C>(
     charges: &'c [C],
     joint: fn(&C) -> &Joint<'a>,

@@ -118,9 +118,12 @@ pub(super) fn worthless(
 }
 
 /// Denies charges of keys that are `new` where all would be allowed and a full store would not
-/// take them. All are of one store.
+/// take them. Of several stores none is looked at: only a request that is denied anyway has them.
 pub(super) fn deny_without_room<'a>(joints: &[&Joint<'a>], new: &[bool], turns: &mut [Turn<'a>]) {
     let Some(memory) = joints.first().map(|joint| joint.memory) else { return };
+    if !joints.iter().all(|joint| std::ptr::eq(joint.memory, memory)) {
+        return;
+    }
     let wanted = new.iter().filter(|new| **new).count();
     let free = memory.free_places();
     if memory.settings.when_full != WhenFull::DenyNew || wanted <= free {

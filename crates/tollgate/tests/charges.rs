@@ -1,0 +1,144 @@
+//! Several charges on one request: added up where they are of one key, and decided in any order.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Charge, CostError, Limit, Limiter, ManualClock, MemoryStore, Outcome, check_all};
+use tollgate_testkit::{cases, one_limit_of_each};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn store() -> MemoryStore {
+    MemoryStore::builder()
+        .clock(ManualClock::new())
+        .max_keys(1000)
+        .build()
+        .expect("the test's numbers are valid")
+}
+
+fn limiter(limit: Limit) -> Limiter {
+    store().limiter("limit", limit).expect("the test's numbers are valid")
+}
+
+#[test]
+fn charges_of_one_limiter_and_key_are_added_up() {
+    for limit in one_limit_of_each() {
+        let limiter = limiter(limit);
+        let other = limiter.store().limiter("other", Limit::per_hour(100)).unwrap();
+        let of = |cost| limiter.charge(&"ana").cost(cost);
+        assert!(!check_all(&[of(4), other.charge(&"ana"), of(7)]).is_allowed());
+        assert!(limiter.status("ana").is_new() && other.status("ana").is_new());
+
+        let decisions = check_all(&[of(4), other.charge(&"ana"), of(5)]);
+        assert!(decisions.is_allowed());
+        assert_eq!(decisions.iter().len(), 2);
+        assert_eq!((limiter.status("ana").used(), other.status("ana").used()), (9, 1));
+
+        assert!(!check_all(&[of(1), of(1)]).is_allowed(), "{:?}", limiter.limit());
+        assert!(check_all(&[of(1)]).is_allowed());
+    }
+}
+
+#[test]
+fn equal_charges_each_count() {
+    for limit in one_limit_of_each() {
+        let limiter = limiter(limit);
+        assert!(check_all(&[limiter.charge(&"ana"); 3]).is_allowed());
+        assert_eq!(limiter.status("ana").used(), 3, "{:?}", limiter.limit());
+    }
+}
+
+#[test]
+fn a_cost_of_zero_stays_an_error_beside_others() {
+    let limiter = limiter(Limit::per_hour(10));
+    for costs in [[0, 1], [1, 0]] {
+        let decisions = check_all(&costs.map(|cost| limiter.charge(&"ana").cost(cost)));
+        let (_, decision) = decisions.deciding().unwrap();
+        assert_eq!(decision.outcome(), Outcome::Invalid(CostError::Zero));
+    }
+    assert!(limiter.status("ana").is_new());
+}
+
+#[test]
+fn costs_that_add_up_past_the_largest_number_can_never_be() {
+    for limit in [Limit::per_second(u64::MAX), Limit::fixed_window(u64::MAX, SECOND)] {
+        let (limiter, other) = (limiter(limit), limiter(Limit::per_hour(10)));
+        let large = limiter.charge(&"ana").cost(u64::MAX);
+        let small = limiter.charge(&"ana").cost(1);
+        assert!(check_all(&[large]).is_allowed(), "by itself it fits");
+        limiter.reset("ana");
+        for charges in [[large, other.charge(&"ana"), small], [small, large, other.charge(&"ana")]]
+        {
+            let decisions = check_all(&charges);
+            assert!(!decisions.is_allowed());
+            let (name, decision) = decisions.deciding().unwrap();
+            assert_eq!((name, decision.retry_after()), ("limit", None));
+            let never = CostError::ExceedsCapacity { cost: u64::MAX, limit: u64::MAX };
+            assert_eq!(decision.outcome(), Outcome::Invalid(never));
+        }
+        assert!(limiter.status("ana").is_new() && other.status("ana").is_new());
+    }
+}
+
+#[test]
+fn of_one_limiter_under_several_numbers_the_smallest_decide() {
+    let store = store();
+    let of = |limit| store.limiter("api", limit).unwrap();
+    let (small, large) = (of(Limit::per_hour(2)), of(Limit::per_hour(100)));
+    for charges in [
+        [small.charge(&"ana").cost(2), large.charge(&"ana").cost(2)],
+        [large.charge(&"ana").cost(2), small.charge(&"ana").cost(2)],
+    ] {
+        assert!(!check_all(&charges).is_allowed());
+    }
+    assert!(check_all(&[large.charge(&"ana"), small.charge(&"ana")]).is_allowed());
+    assert_eq!(small.status("ana").used(), 2);
+}
+
+#[test]
+fn of_one_limiter_under_numbers_as_large_the_slowest_decide() {
+    let store = store();
+    let of = |limit| store.limiter("api", limit).unwrap();
+    let (slow, fast) = (of(Limit::per_hour(5)), of(Limit::per_second(5)));
+    for charges in
+        [[slow.charge(&"ana"), fast.charge(&"ana")], [fast.charge(&"ana"), slow.charge(&"ana")]]
+    {
+        let decisions = check_all(&charges);
+        assert!(decisions.is_allowed());
+        assert_eq!(decisions.deciding().unwrap().1.reset_after(), 2 * 720 * SECOND);
+        slow.reset("ana");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(128))]
+
+    #[test]
+    fn the_order_of_charges_changes_no_decision(
+        before in prop::collection::vec((0..6_usize, 0..2_usize, 1..6_u64), 0..5),
+        (given, shuffled) in prop::collection::vec((0..6_usize, 0..2_usize, 0..6_u64), 1..7)
+            .prop_flat_map(|charges| (Just(charges.clone()), Just(charges).prop_shuffle())),
+    ) {
+        let numbers = [("a", "3/h"), ("a", "9/h"), ("a", "9/s"), ("a", "9/h fixed_window"),
+            ("b", "5/h sliding_log"), ("b", "5/h")];
+        let stores = [store(), store()];
+        let limiters = stores.each_ref().map(|store| numbers.map(|(name, limit)| {
+            store.limiter(name, limit.parse().unwrap()).unwrap()
+        }));
+        let keys = ["ana", "ben"];
+        let outcomes = [(0, &given), (1, &shuffled)].map(|(at, charges)| {
+            let limiters = &limiters[at];
+            for (limiter, key, cost) in &before {
+                let _ = limiters[*limiter].check_n(keys[*key], *cost);
+            }
+            let charges: Vec<Charge<'_>> = charges
+                .iter()
+                .map(|(limiter, key, cost)| limiters[*limiter].charge(&keys[*key]).cost(*cost))
+                .collect();
+            let allowed = check_all(&charges).is_allowed();
+            let left = limiters.each_ref().map(|limiter| keys.map(|key| limiter.status(key).remaining()));
+            (allowed, left)
+        });
+        prop_assert_eq!(&outcomes[0], &outcomes[1]);
+    }
+}
