@@ -4,9 +4,11 @@
 //! so that ("a:b", "c") and ("a", "b:c") are different keys, and so are 42 and "42".
 
 mod fingerprint;
+mod lists;
 mod name;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZero;
 
 pub(crate) use fingerprint::{Fingerprint, Fingerprints, Seed};
 pub use name::KeyName;
@@ -24,13 +26,21 @@ pub enum Part<'a> {
     Large(u128),
     /// An IP address.
     Ip(IpAddr),
+    /// Before the items of a list that is itself part of a key: how many there are.
+    List(u64),
 }
 
-/// What can be counted: text, bytes, integers, IP addresses, and tuples or slices of them.
+/// What can be counted: text, bytes, integers, IP addresses, and tuples, arrays or slices of them;
+/// also behind a `&`, `Box`, `Rc`, `Arc` or `Cow`.
 ///
 /// Equal values are one key whatever their type: `"ana"`, `String::from("ana")` and `b"ana"`;
-/// `7_u8` and `7_i64`; nested tuples are read as one list. A lookup allocates nothing. A type of your own is a key once it says its
-/// parts:
+/// `7_u8` and `7_i64`; `("a", 7)` and `("a", (7,))`, since nested tuples and arrays are read as one
+/// list. A slice or a `Vec` inside another key counts with its length, so that different values of
+/// one type are different keys: `(["a"], ["b", "c"])` and `(["a", "b"], ["c"])` as slices. An array
+/// or slice of `u8` is bytes, not a list.
+///
+/// A lookup allocates nothing. A type of your own is a key once it says its parts; if it has now
+/// more of them and now fewer and is part of other keys, it should say how many, too.
 ///
 /// ```
 /// use tollgate::{Key, Part};
@@ -48,6 +58,48 @@ pub trait Key {
     ///
     /// The store calls this while it holds a lock: it must not use a limiter.
     fn parts(&self, part: &mut impl FnMut(Part<'_>));
+
+    /// The parts where this is itself a part of a key: as in [`parts`](Self::parts), unless there
+    /// can be more and fewer of them.
+    #[doc(hidden)]
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.parts(part);
+    }
+
+    /// The parts of a slice of these. Bytes are one part, which is why this is asked of the item.
+    #[doc(hidden)]
+    #[inline]
+    fn slice_parts(slice: &[Self], part: &mut impl FnMut(Part<'_>))
+    where
+        Self: Sized,
+    {
+        slice.iter().for_each(|key| key.nested(part));
+    }
+
+    /// [`nested`](Self::nested) of a slice of these.
+    #[doc(hidden)]
+    #[inline]
+    fn slice_nested(slice: &[Self], part: &mut impl FnMut(Part<'_>))
+    where
+        Self: Sized,
+    {
+        part(Part::List(u64::try_from(slice.len()).unwrap_or(u64::MAX)));
+        Self::slice_parts(slice, part);
+    }
+
+    /// [`as_single`](Self::as_single) of a slice of these.
+    #[doc(hidden)]
+    #[inline]
+    fn slice_as_single(slice: &[Self]) -> Option<&[u8]>
+    where
+        Self: Sized,
+    {
+        match slice {
+            [only] => only.as_single(),
+            _ => None,
+        }
+    }
 
     /// The bytes of a key that is nothing but one part of bytes, which are hashed where they lie.
     #[doc(hidden)]
@@ -75,42 +127,44 @@ impl<K: Key> Name for K {
     }
 }
 
-macro_rules! bytes_keys {
-    ($($type:ty => |$key:ident| $bytes:expr;)*) => {$(
+macro_rules! text_keys {
+    ($($type:ty)*) => {$(
         impl Key for $type {
             #[inline]
             fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-                let $key = self;
-                part(Part::Bytes($bytes));
+                part(Part::Bytes(self.as_bytes()));
             }
 
             #[inline]
             fn as_single(&self) -> Option<&[u8]> {
-                let $key = self;
-                Some($bytes)
+                Some(self.as_bytes())
             }
         }
     )*};
 }
 
-bytes_keys! {
-    str => |key| key.as_bytes();
-    String => |key| key.as_bytes();
-    [u8] => |key| key;
-    Vec<u8> => |key| key;
-    std::borrow::Cow<'_, str> => |key| key.as_bytes();
-    Box<str> => |key| key.as_bytes();
-    std::sync::Arc<str> => |key| key.as_bytes();
-}
+text_keys! { str String }
 
-impl<const N: usize> Key for [u8; N] {
+/// A byte by itself is a number.
+impl Key for u8 {
+    #[inline]
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        self.as_slice().parts(part);
+        part(Part::Number((*self).into()));
     }
 
     #[inline]
-    fn as_single(&self) -> Option<&[u8]> {
-        Some(self)
+    fn slice_parts(slice: &[u8], part: &mut impl FnMut(Part<'_>)) {
+        part(Part::Bytes(slice));
+    }
+
+    #[inline]
+    fn slice_nested(slice: &[u8], part: &mut impl FnMut(Part<'_>)) {
+        part(Part::Bytes(slice));
+    }
+
+    #[inline]
+    fn slice_as_single(slice: &[u8]) -> Option<&[u8]> {
+        Some(slice)
     }
 }
 
@@ -127,7 +181,6 @@ macro_rules! part_keys {
 }
 
 part_keys! {
-    u8 => |key| Part::Number(key.into());
     u16 => |key| Part::Number(key.into());
     u32 => |key| Part::Number(key.into());
     u64 => |key| Part::Number(key.into());
@@ -164,50 +217,15 @@ impl Key for u128 {
     }
 }
 
-impl<K: Key + ?Sized> Key for &K {
-    #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        (**self).parts(part);
-    }
-
-    #[inline]
-    fn as_single(&self) -> Option<&[u8]> {
-        (**self).as_single()
-    }
-
-    #[inline]
-    fn as_ip(&self) -> Option<IpAddr> {
-        (**self).as_ip()
-    }
-}
-
-macro_rules! tuple_keys {
-    ($(($($name:ident $index:tt),+))*) => {$(
-        impl<$($name: Key),+> Key for ($($name,)+) {
+macro_rules! nonzero_keys {
+    ($($type:ty)*) => {$(
+        impl Key for NonZero<$type> {
+            #[inline]
             fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-                $(self.$index.parts(part);)+
+                self.get().parts(part);
             }
         }
     )*};
 }
 
-tuple_keys! {
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-}
-
-impl Key for [&str] {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        self.iter().for_each(|text| text.parts(part));
-    }
-
-    fn as_single(&self) -> Option<&[u8]> {
-        match self {
-            [only] => Some(only.as_bytes()),
-            _ => None,
-        }
-    }
-}
+nonzero_keys! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize }

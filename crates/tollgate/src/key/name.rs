@@ -14,12 +14,17 @@ use crate::bounds::MAX_NAME;
 const BYTES: usize = 0;
 const NUMBER: usize = 1;
 const NEGATIVE: usize = 2;
+/// Of the length of an address; of `LIST_BYTES`, the length of a list.
 const IP: usize = 3;
+const LIST_BYTES: usize = 8;
 
 /// A key as lists show it.
 ///
 /// It is the key itself again, to be given to `reset` or `status`, unless the key was longer than
 /// 256 bytes: of those only the beginning is kept, shown with `…` at its end.
+///
+/// What it shows is for people, and does not tell 42 and `"42"` apart, which the name itself does. A
+/// list inside a list is shown by its length and its items: `([2], a, b, c)`.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
@@ -81,6 +86,10 @@ pub(crate) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
         Part::Large(number) => framed(NUMBER, &number.to_le_bytes(), piece),
         Part::Ip(IpAddr::V4(ip)) => framed(IP, &ip.octets(), piece),
         Part::Ip(IpAddr::V6(ip)) => framed(IP, &ip.octets(), piece),
+        Part::List(length) => {
+            let bytes: [u8; LIST_BYTES] = length.to_le_bytes();
+            framed(IP, &bytes, piece);
+        }
     }
 }
 
@@ -139,7 +148,10 @@ impl<'a> Written<'a> {
             IP => match (<[u8; 4]>::try_from(self.body), <[u8; 16]>::try_from(self.body)) {
                 (Ok(octets), _) => Part::Ip(octets.into()),
                 (_, Ok(octets)) => Part::Ip(octets.into()),
-                _ => Part::Bytes(self.body),
+                _ => match <[u8; LIST_BYTES]>::try_from(self.body) {
+                    Ok(length) => Part::List(u64::from_le_bytes(length)),
+                    Err(_) => Part::Bytes(self.body),
+                },
             },
             _ => Part::Bytes(self.body),
         }
@@ -158,6 +170,18 @@ impl Key for KeyName {
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
         written(&self.0).for_each(|written| part(written.part()));
     }
+
+    /// One part is that part, several are a list.
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        let mut all = written(&self.0).map(|written| written.part());
+        if let (Some(only), None) = (all.next(), all.next())
+            && !matches!(only, Part::List(_))
+        {
+            return part(only);
+        }
+        part(Part::List(written(&self.0).map(|_| 1).sum()));
+        self.parts(part);
+    }
 }
 
 impl fmt::Display for KeyName {
@@ -174,6 +198,7 @@ impl fmt::Display for KeyName {
                 Part::Number(number) => write!(f, "{number}")?,
                 Part::Large(number) => write!(f, "{number}")?,
                 Part::Ip(ip) => write!(f, "{ip}")?,
+                Part::List(length) => write!(f, "[{length}]")?,
             }
         }
         f.write_str(if self.is_whole() { "" } else { "…" })?;

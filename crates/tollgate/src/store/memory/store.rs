@@ -23,7 +23,8 @@ use crate::time::Clock;
 /// let per_user = store.limiter("per-user", Limit::per_minute(100))?;
 /// let per_ip = store.limiter("per-ip", Limit::per_second(10))?;
 ///
-/// let decisions = check_all(&[per_user.charge(&"ana"), per_ip.charge(&[203, 0, 113, 9])]);
+/// let address = std::net::Ipv4Addr::new(203, 0, 113, 9);
+/// let decisions = check_all(&[per_user.charge(&"ana"), per_ip.charge(&address)]);
 /// assert!(decisions.is_allowed());
 /// assert_eq!(store.len(), 2);
 /// # Ok::<(), tollgate::LimitError>(())

@@ -1,0 +1,130 @@
+//! Keys made of other keys: lists of them, and what holds one.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::{Key, Part};
+
+macro_rules! holding_keys {
+    ($($type:ty $(where $to:tt)?;)*) => {$(
+        impl<K: Key + ?Sized $(+ $to)?> Key for $type {
+            #[inline]
+            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+                (**self).parts(part);
+            }
+
+            #[inline]
+            fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+                (**self).nested(part);
+            }
+
+            #[inline]
+            fn as_single(&self) -> Option<&[u8]> {
+                (**self).as_single()
+            }
+
+            #[inline]
+            fn as_ip(&self) -> Option<IpAddr> {
+                (**self).as_ip()
+            }
+        }
+    )*};
+}
+
+holding_keys! {
+    &K;
+    Box<K>;
+    Rc<K>;
+    Arc<K>;
+    Cow<'_, K> where ToOwned;
+}
+
+macro_rules! tuple_keys {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: Key),+> Key for ($($name,)+) {
+            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+                $(self.$index.nested(part);)+
+            }
+        }
+    )*};
+}
+
+tuple_keys! {
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}
+
+/// The key that it holds.
+impl<K: Key> Key for (K,) {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.0.parts(part);
+    }
+
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.0.nested(part);
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        self.0.as_single()
+    }
+
+    #[inline]
+    fn as_ip(&self) -> Option<IpAddr> {
+        self.0.as_ip()
+    }
+}
+
+impl<K: Key> Key for [K] {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        K::slice_parts(self, part);
+    }
+
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        K::slice_nested(self, part);
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        K::slice_as_single(self)
+    }
+}
+
+impl<K: Key> Key for Vec<K> {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.as_slice().parts(part);
+    }
+
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        self.as_slice().nested(part);
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        self.as_slice().as_single()
+    }
+}
+
+/// Its length is known from its type, as a tuple's is: inside a list its items are items of the list.
+impl<K: Key, const N: usize> Key for [K; N] {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        K::slice_parts(self, part);
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        K::slice_as_single(self)
+    }
+}
