@@ -120,7 +120,7 @@ struct Manual {
 }
 
 impl ManualClock {
-    /// A clock at the beginning of 2000, which is a multiple of every window up to a day.
+    /// A clock at the beginning of 2000 in UTC: where windows begin that divide a day.
     pub fn new() -> ManualClock {
         ManualClock::at(Timestamp::from_secs(946_684_800))
     }
@@ -139,15 +139,20 @@ impl ManualClock {
         self.lock().now
     }
 
-    /// Moves the time on, and wakes who has slept until then.
+    /// Moves the time on, and wakes who has slept until then. Moves of several threads add up.
     pub fn advance(&self, by: Duration) {
-        let now = self.now().after(by);
-        self.set(now);
+        self.move_to(|now| now.after(by));
     }
 
     /// Sets the time, forwards or back, and wakes who has slept until then.
     pub fn set(&self, now: Timestamp) {
+        self.move_to(|_| now);
+    }
+
+    /// Sets the time to what follows from the time, with nobody in between.
+    fn move_to(&self, then: impl FnOnce(Timestamp) -> Timestamp) {
         let mut manual = self.lock();
+        let now = then(manual.now);
         manual.now = now;
         let asleep = manual.sleepers.split_off(&(Timestamp(now.0.saturating_add(1)), 0));
         let woken = std::mem::replace(&mut manual.sleepers, asleep);
