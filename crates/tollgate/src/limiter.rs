@@ -283,6 +283,9 @@ impl Limiter {
 
     /// Waits for a unit of `key`: in async code with `.await`, in a thread with
     /// [`wait`](Acquire::wait). Who asks first is served first.
+    ///
+    /// # Panics
+    /// What it returns panics where it is awaited outside a tokio runtime: see [`Acquire`].
     pub fn acquire(&self, key: impl Key) -> Acquire {
         Acquire::new(self.clone(), &key)
     }

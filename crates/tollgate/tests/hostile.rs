@@ -178,6 +178,21 @@ fn at_the_end_of_time_no_capacity_comes_back() {
 }
 
 #[test]
+fn a_window_that_is_remembered_is_not_reopened_by_a_clock_set_back() {
+    for limit in ["10/min fixed_window", "10/min first", "10/min calendar", "10/min sliding_log"] {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let limiter = Limiter::builder(limit.parse().unwrap()).clock(clock.clone()).build().unwrap();
+        assert!(limiter.check_n("ana", 10).is_allowed());
+        clock.advance(Duration::from_secs(60));
+        assert!(limiter.check("ana").is_allowed());
+        limiter.store().reclaim();
+        clock.set(start.after(Duration::from_secs(59)));
+        assert_eq!(limiter.take_up_to("ana", 10).units, 9, "{limit}");
+    }
+}
+
+#[test]
 fn a_clock_set_back_while_the_numbers_change_mints_nothing() {
     let clock = ManualClock::new();
     let store = store(clock.clone());

@@ -20,7 +20,14 @@ use crate::time::Timestamp;
 /// A wait for units of a key, made by [`Limiter::acquire`].
 ///
 /// `.await` it (feature `tokio`) or block a thread with [`wait`](Self::wait). Who asks first is
-/// served first; dropping it gives its place, and whatever it took, back.
+/// served first; dropping it gives its place, and whatever it took, back: a leaky queue's turn only
+/// if nobody has been told a later one.
+///
+/// Awaited on the machine's clock it sleeps by tokio's timer, which counts whole milliseconds.
+///
+/// # Panics
+/// Polled outside a tokio runtime that has its timer enabled, where it has to sleep; not on a
+/// [`ManualClock`](crate::ManualClock).
 ///
 /// ```
 /// use std::time::Duration;
