@@ -181,12 +181,15 @@ impl SlidingLog {
     fn when_gone(&self, log: &Log, total: u64, first: usize) -> u64 {
         let gone = log.total_before(first);
         let wanted = total.wrapping_sub(gone);
-        let index = log.entries.partition_point(|entry| {
-            // Entries before `first` have left: their distance from `gone` is negative, and wraps.
-            let left = entry.total.wrapping_sub(gone);
-            left < wanted || left > log.total().wrapping_sub(gone)
-        });
-        let last = log.entries.len().saturating_sub(1);
-        log.entries.get(index.min(last)).map_or(0, |entry| entry.at + self.window)
+        // Not before `first`: what has left lies below `gone`, and its distance wraps to any number.
+        let (mut low, mut high) = (first, log.entries.len().saturating_sub(1));
+        while low < high {
+            let middle = low.midpoint(high);
+            match log.entries[middle].total.wrapping_sub(gone) < wanted {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        log.entries.get(low).map_or(0, |entry| entry.at + self.window)
     }
 }
