@@ -30,8 +30,11 @@ pub(crate) const KEYS_PER_SHARD: usize = 4096;
 /// How many states an eviction compares, at least: the contract's sample.
 pub(crate) const EVICTION_SAMPLE: usize = 8;
 
-/// How many expired reservations one call gives back, so that none pays for all of them.
+/// Of how many other keys one call gives back what has timed out, so that none pays for all of them.
 pub(crate) const EXPIRED_PER_CALL: usize = 8;
+
+/// How many takes of a reservation that is raised again and again are told apart.
+pub(crate) const MAX_PARTS: usize = 16;
 
 /// How many spent entries of a sliding log one call drops, so that none pays for all of them.
 pub(crate) const LOG_DROPS_PER_CALL: usize = 32;

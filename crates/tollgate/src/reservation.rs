@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::Taken;
 use crate::bounds::{DEFAULT_RESERVATION, EXPIRED_PER_CALL};
 use crate::decision::Decision;
 use crate::key::{Fingerprint, Key, KeyName};
@@ -36,7 +35,19 @@ pub struct Reservation {
 }
 
 /// When a reservation times out, and a number to tell those of one moment apart.
-type Ticket = (Timestamp, u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    pub(crate) until: Timestamp,
+    number: u64,
+}
+
+impl Ticket {
+    /// Whether it has timed out by `now`. At the last moment that can be told time stands still,
+    /// and what times out then never does.
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        self.until <= now && self.until < Timestamp::MAX
+    }
+}
 
 impl Reservation {
     pub(crate) fn new(
@@ -48,13 +59,14 @@ impl Reservation {
         let memory = limiter.memory();
         let fingerprint = limiter.fingerprint(key);
         let now = memory.now();
+        let ticket = memory.reservations.ticket(now.after(timeout));
         let entry = Entry { named: limiter.named(), fingerprint, key };
-        let (decision, taken_at) = memory.reserve(&entry, now, cost);
+        let (decision, is_held) = memory.reserve((limiter.named(), &entry), now, ticket, cost);
         if !decision.is_allowed() {
             return Err(decision);
         }
-        let held = Held { named: limiter.named().clone(), fingerprint, cost, taken_at };
-        let claim = Claim::new(limiter.store(), KeyName::new(key), held, now.after(timeout));
+        let held = Held { named: limiter.named().clone(), fingerprint, cost };
+        let claim = Claim::new(limiter.store(), KeyName::new(key), held, (ticket, is_held));
         Ok(Reservation { claim, decision })
     }
 
@@ -100,13 +112,30 @@ pub(crate) struct Claim {
     store: MemoryStore,
     name: KeyName,
     held: Held,
-    ticket: Ticket,
+    /// None of what is not counted: there is nothing to give back.
+    ticket: Option<Ticket>,
+}
+
+/// What a reservation holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) named: Arc<Named>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) cost: u64,
 }
 
 impl Claim {
-    pub(crate) fn new(store: &MemoryStore, name: KeyName, held: Held, until: Timestamp) -> Claim {
-        let ticket = store.0.reservations.add(until, held.clone());
-        Claim { store: store.clone(), name, held, ticket }
+    /// A claim on what the store holds, if it does, until the ticket's time.
+    pub(crate) fn new(
+        store: &MemoryStore,
+        name: KeyName,
+        held: Held,
+        (ticket, is_held): (Ticket, bool),
+    ) -> Claim {
+        if is_held {
+            store.0.reservations.add(ticket, held.fingerprint);
+        }
+        Claim { store: store.clone(), name, held, ticket: is_held.then_some(ticket) }
     }
 
     /// Keeps what was taken.
@@ -116,19 +145,12 @@ impl Claim {
 
     /// Charges `actual` units instead of those that were taken.
     pub(crate) fn settle(&self, actual: u64) {
-        let is_late = self.ticket.0 <= self.store.0.now();
-        let was_open = self.end();
-        if was_open && is_late {
-            // It has timed out, and nobody has come by since to give it back.
-            self.give_back(self.held.cost);
-        }
-        let taken = if was_open && !is_late { self.held.cost } else { 0 };
+        let taken = match self.ticket {
+            Some(ticket) => self.end(ticket, actual).unwrap_or(0),
+            None => self.held.cost,
+        };
         if actual > taken {
-            let Held { named, fingerprint, .. } = &self.held;
-            let entry = Entry { named, fingerprint: *fingerprint, key: &self.name };
-            self.store.0.take(&entry, self.store.0.now(), actual - taken);
-        } else {
-            self.give_back(taken - actual);
+            self.take(self.store.0.now(), actual - taken);
         }
     }
 
@@ -141,63 +163,58 @@ impl Claim {
         }
         let memory = &self.store.0;
         let now = memory.now();
-        self.held.cost = units;
-        let is_held = memory.reservations.raise(self.ticket, units);
-        // Units that are given back count as taken when the first of them were: nobody gets more
-        // back of a window than is still in it.
-        if !is_held {
-            self.held.taken_at = now;
-            let until = now.after(DEFAULT_RESERVATION);
-            self.ticket = memory.reservations.add(until, self.held.clone());
+        let Held { named, fingerprint, .. } = &self.held;
+        let is_held = |ticket: &Ticket| memory.is_held(*fingerprint, *ticket, now);
+        let (ticket, more) = match self.ticket {
+            Some(ticket) if is_held(&ticket) => (ticket, units - before),
+            Some(_) => (memory.reservations.ticket(now.after(DEFAULT_RESERVATION)), units),
+            None => (memory.reservations.ticket(now.after(DEFAULT_RESERVATION)), units - before),
+        };
+        self.take(now, more);
+        if memory.hold(named, *fingerprint, (ticket, now), more) {
+            memory.reservations.add(ticket, *fingerprint);
+            self.ticket = Some(ticket);
         }
+        self.held.cost = units;
+    }
+
+    fn take(&self, now: Timestamp, units: u64) {
         let Held { named, fingerprint, .. } = &self.held;
         let entry = Entry { named, fingerprint: *fingerprint, key: &self.name };
-        memory.take(&entry, now, if is_held { units - before } else { units });
+        self.store.0.take(&entry, now, units);
     }
 
-    /// Ends it; false if it has ended, or timed out, before.
-    fn end(&self) -> bool {
-        self.store.0.reservations.remove(self.ticket)
-    }
-
-    fn give_back(&self, units: u64) {
-        if units > 0 {
-            let Held { named, fingerprint, taken_at, .. } = &self.held;
-            self.store.0.give_back(named, *fingerprint, Taken::At(*taken_at), units);
-        }
+    /// Ends it, keeping up to `keep` units; how many, or `None` if it has ended, or timed out,
+    /// before.
+    fn end(&self, ticket: Ticket, keep: u64) -> Option<u64> {
+        let memory = &self.store.0;
+        memory.reservations.remove(ticket);
+        memory.end(self.held.fingerprint, (ticket, memory.now()), keep)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.end() {
-            self.give_back(self.held.cost);
+        if let Some(ticket) = self.ticket {
+            self.end(ticket, 0);
         }
     }
 }
 
-/// The reservations of a store that have not ended, by when they time out.
+/// When the reservations of a store time out that have not ended, and of which keys they are. What
+/// they hold is kept beside the keys.
 #[derive(Debug)]
 pub(crate) struct Reservations {
-    held: Mutex<BTreeMap<Ticket, Held>>,
+    open: Mutex<BTreeMap<Ticket, Fingerprint>>,
     /// When the first times out, so that a check need not lock to know that none has.
     first: AtomicU64,
     tickets: AtomicU64,
 }
 
-/// What a reservation holds.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) named: Arc<Named>,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) cost: u64,
-    pub(crate) taken_at: Timestamp,
-}
-
 impl Default for Reservations {
     fn default() -> Reservations {
         Reservations {
-            held: Mutex::default(),
+            open: Mutex::default(),
             first: AtomicU64::new(u64::MAX),
             tickets: AtomicU64::new(0),
         }
@@ -205,19 +222,20 @@ impl Default for Reservations {
 }
 
 impl Reservations {
-    fn add(&self, until: Timestamp, held: Held) -> Ticket {
-        let ticket = (until, self.tickets.fetch_add(1, Ordering::Relaxed));
-        self.change(|all| all.insert(ticket, held));
-        ticket
+    /// A ticket of its own.
+    pub(crate) fn ticket(&self, until: Timestamp) -> Ticket {
+        Ticket { until, number: self.tickets.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Makes a reservation one of `units`; false if it has timed out.
-    fn raise(&self, ticket: Ticket, units: u64) -> bool {
-        self.change(|all| all.get_mut(&ticket).map(|held| held.cost = units)).is_some()
+    fn add(&self, ticket: Ticket, fingerprint: Fingerprint) {
+        // What never times out need not be found.
+        if ticket.until < Timestamp::MAX {
+            self.change(|open| open.insert(ticket, fingerprint));
+        }
     }
 
-    fn remove(&self, ticket: Ticket) -> bool {
-        self.change(|all| all.remove(&ticket)).is_some()
+    fn remove(&self, ticket: Ticket) {
+        self.change(|open| open.remove(&ticket));
     }
 
     /// Whether one may have timed out by `now`.
@@ -232,24 +250,24 @@ impl Reservations {
         Timestamp::from_nanos(self.first.load(Ordering::Relaxed))
     }
 
-    /// Takes some that have timed out by `now`.
-    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Held> {
-        self.change(|all| {
-            let expired = |all: &BTreeMap<Ticket, Held>| {
-                all.keys().next().is_some_and(|(until, _)| *until <= now)
-            };
-            let mut gone = Vec::new();
-            while gone.len() < EXPIRED_PER_CALL && expired(all) {
-                gone.extend(all.pop_first().map(|(_, held)| held));
+    /// Takes some that have timed out by `now`; the keys they are of.
+    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Fingerprint> {
+        self.change(|open| {
+            let mut keys = Vec::new();
+            while keys.len() < EXPIRED_PER_CALL
+                && let Some(first) = open.first_entry()
+                && first.key().is_expired(now)
+            {
+                keys.push(first.remove());
             }
-            gone
+            keys
         })
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<Ticket, Held>) -> T) -> T {
-        let mut all = lock(&self.held);
-        let changed = change(&mut all);
-        let first = all.keys().next().map_or(u64::MAX, |(until, _)| until.as_nanos());
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<Ticket, Fingerprint>) -> T) -> T {
+        let mut open = lock(&self.open);
+        let changed = change(&mut open);
+        let first = open.keys().next().map_or(u64::MAX, |ticket| ticket.until.as_nanos());
         self.first.store(first, Ordering::Relaxed);
         changed
     }

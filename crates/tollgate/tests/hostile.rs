@@ -182,7 +182,8 @@ fn a_window_that_is_remembered_is_not_reopened_by_a_clock_set_back() {
     for limit in ["10/min fixed_window", "10/min first", "10/min calendar", "10/min sliding_log"] {
         let clock = ManualClock::new();
         let start = clock.now();
-        let limiter = Limiter::builder(limit.parse().unwrap()).clock(clock.clone()).build().unwrap();
+        let limiter =
+            Limiter::builder(limit.parse().unwrap()).clock(clock.clone()).build().unwrap();
         assert!(limiter.check_n("ana", 10).is_allowed());
         clock.advance(Duration::from_secs(60));
         assert!(limiter.check("ana").is_allowed());

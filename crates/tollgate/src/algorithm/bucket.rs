@@ -6,7 +6,7 @@
 //!
 //! Words: the moment of the last take, and the parts owed then (low and high half).
 
-use super::{Packed, Words};
+use super::{Packed, Words, rescale};
 use crate::decision::BucketFigures;
 
 /// A checked bucket.
@@ -163,6 +163,19 @@ impl Bucket {
         *state = words(state[0].max(now), owed);
     }
 
+    /// Pays back `owed` parts, or what is owed if that is less; how many.
+    pub(crate) fn pay(&self, state: &mut Words, now: u64, owed: u128) -> u128 {
+        let before = self.owed(*state, now);
+        let paid = owed.min(before);
+        *state = words(state[0].max(now), before - paid);
+        paid
+    }
+
+    /// Parts of `from`, in proportion to what each has room for.
+    pub(crate) fn in_proportion(&self, owed: u128, from: &Bucket) -> u128 {
+        rescale::scale(owed, self.room(), from.room())
+    }
+
     /// Gives back `units` less what was paid back from `since` to `now`.
     pub(crate) fn give_back_since(&self, state: &mut Words, now: u64, since: u64, units: u64) {
         let at = state[0].max(now);
@@ -180,7 +193,7 @@ impl Bucket {
         }
     }
 
-    pub(super) fn fresh_at(&self, state: Words) -> u64 {
+    pub(crate) fn fresh_at(&self, state: Words) -> u64 {
         let nanos = match u64::try_from(owed_then(state)) {
             // Most fit, and a wide division takes as long as ten others.
             Ok(owed) => owed.div_ceil(self.parts_per_nano),
@@ -206,7 +219,7 @@ impl Bucket {
     }
 
     #[inline]
-    fn parts(&self, units: u64) -> u128 {
+    pub(crate) fn parts(&self, units: u64) -> u128 {
         u128::from(units) * u128::from(self.parts_per_unit)
     }
 }

@@ -131,6 +131,15 @@ impl Plan {
         }
     }
 
+    /// What is owed at `now`, in parts: of what is no bucket all there can be, as it keeps what was
+    /// taken and when.
+    pub(crate) fn owed(&self, state: StateRef<'_>, now: u64) -> u128 {
+        match self {
+            Plan::Bucket(bucket) => bucket.owed(state.words(), now),
+            _ => u128::MAX,
+        }
+    }
+
     /// The moment from which the state is as good as a new key's, if nothing else arrives.
     pub(crate) fn fresh_at(&self, state: StateRef<'_>) -> u64 {
         match self {

@@ -73,7 +73,7 @@ impl StateRef<'_> {
 
 /// ceil(value x to / from), where neither `to` nor `from` is above 2^126: long multiplication with
 /// the division folded in, since the product does not fit 128 bits. Saturates.
-fn scale(value: u128, to: u128, from: u128) -> u128 {
+pub(super) fn scale(value: u128, to: u128, from: u128) -> u128 {
     let (whole, part) = (value / from, value % from);
     let (mut quotient, mut rest) = (0_u128, 0_u128);
     for bit in (0..128).rev() {

@@ -289,13 +289,13 @@ impl Deciding<'_> {
             return;
         };
         claims.extend(pending.iter().map(|Pending { applied, named, joint }| {
-            let held = Held {
-                named: Arc::clone(named),
-                fingerprint: joint.entry.fingerprint,
-                cost: applied.price.cost,
-                taken_at: joint.seen(taken_at),
-            };
-            let claim = Claim::new(&self.in_force.store, applied.key.name(), held, until);
+            let (fingerprint, cost) = (joint.entry.fingerprint, applied.price.cost);
+            let memory = self.memory();
+            let ticket = memory.reservations.ticket(until);
+            let is_held = memory.hold(named, fingerprint, (ticket, taken_at), cost);
+            let held = Held { named: Arc::clone(named), fingerprint, cost };
+            let name = applied.key.name();
+            let claim = Claim::new(&self.in_force.store, name, held, (ticket, is_held));
             Scaled { claim, per_unit: applied.price.per_unit }
         }));
     }

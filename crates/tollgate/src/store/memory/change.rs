@@ -13,6 +13,7 @@ impl Memory {
     pub(crate) fn take(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) {
         let call = self.call(entry.named, now);
         let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
         if let Ok(index) = shard.table.find(entry.fingerprint.id) {
             shard.take(index, &call, cost);
         } else if self.claim() {
@@ -45,21 +46,13 @@ impl Memory {
         units: u64,
     ) {
         // To give nothing back changes nothing, not even the numbers that a state is kept in.
-        if units > 0 {
-            self.give_back_at(named, fingerprint, (taken, self.now()), units);
+        if units == 0 {
+            return;
         }
-    }
-
-    pub(super) fn give_back_at(
-        &self,
-        named: &Named,
-        fingerprint: Fingerprint,
-        (taken, now): (Taken, Timestamp),
-        units: u64,
-    ) {
-        let call = self.call(named, now);
+        let call = self.call(named, self.now());
         {
             let mut shard = self.lock(fingerprint);
+            self.tend(&mut shard, fingerprint.id, call.now);
             if let Ok(index) = shard.table.find(fingerprint.id) {
                 shard.change(index, &call, |plan, state| {
                     plan.give_back(state, call.now, taken, units);

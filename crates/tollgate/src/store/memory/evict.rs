@@ -46,9 +46,10 @@ impl Memory {
         call: &Call<'_>,
         cost: u64,
     ) -> Decision {
-        let room = self.room(entry.fingerprint, call, &|_, id| id == entry.fingerprint.id);
+        let room = self.room(entry.fingerprint, call);
         let plan = &call.named.plan;
         let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
         // Somebody else may have brought the same key meanwhile.
         if let Ok(index) = shard.table.find(entry.fingerprint.id) {
             self.release(usize::from(matches!(room, Room::Claimed)));
@@ -65,8 +66,13 @@ impl Memory {
         Decision::new(figures, cost)
     }
 
-    /// Finds room for a new key; no shard may be locked. None goes that is `spared`, by shard and id.
-    pub(super) fn room(
+    /// Finds room for a new key; no shard may be locked.
+    pub(super) fn room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Room {
+        self.room_beside(fingerprint, call, &|_, id| id == fingerprint.id)
+    }
+
+    /// [`room`](Self::room), of no key that is `spared`, by shard and id.
+    pub(super) fn room_beside(
         &self,
         fingerprint: Fingerprint,
         call: &Call<'_>,

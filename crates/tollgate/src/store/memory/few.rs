@@ -36,6 +36,10 @@ pub(super) fn charge_few<const N: usize>(joints: &[&Joint<'_>; N]) -> Option<Few
             uses[at] = uses[at - 1];
         } else {
             let (shard, had_to_wait) = memory.shards.guard(joint.shard);
+            // Held units are watched by who takes its time.
+            if memory.shards.at(joint.shard).is_reserved() {
+                return None;
+            }
             (shards[at], waited[at]) = (Some(shard), had_to_wait);
             uses[at] = at;
         }

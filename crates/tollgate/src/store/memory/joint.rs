@@ -176,6 +176,8 @@ impl<'a, C> Group<'_, 'a, C> {
         }
         let mut verdict = Verdict::AllAllowed;
         for (number, place) in order.iter().zip(&places) {
+            let (Joint { memory, entry, .. }, now) = (self.joint(*number), self.turns[*number].now);
+            memory.tend(&mut shards[*place], entry.fingerprint.id, now.as_nanos());
             verdict = verdict.max(self.decide(*number, &shards[*place]));
         }
         for (number, place) in order.iter().zip(&places) {
@@ -265,7 +267,7 @@ impl<'a, C> Group<'_, 'a, C> {
                         && (joint.shard, joint.entry.fingerprint.id) == (shard, id)
                 })
             };
-            self.rooms[number] = Some(memory.room(entry.fingerprint, &call, &is_ours));
+            self.rooms[number] = Some(memory.room_beside(entry.fingerprint, &call, &is_ours));
         }
     }
 }
@@ -287,19 +289,6 @@ impl<'a> Joint<'a> {
     /// Whether both charge the same key.
     pub(crate) fn is_same_key(&self, other: &Joint<'_>) -> bool {
         self.rank() == other.rank()
-    }
-
-    /// As of when what was taken at `now` counts: later where the key has seen a later time.
-    pub(crate) fn seen(&self, now: Timestamp) -> Timestamp {
-        let Entry { named, fingerprint, .. } = self.entry;
-        let shard = self.memory.shards.lock(self.shard);
-        let seen = match shard.table.find(fingerprint.id) {
-            Ok(index) if shard.table.limit(index) == named.number => {
-                named.plan.seen(shard.state(index, named))
-            }
-            _ => 0,
-        };
-        now.max(Timestamp::from_nanos(seen))
     }
 
     /// Adds to the cost; a cost of zero stays an error beside others.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::page::PAGE_SLOTS;
 use super::registry::Registry;
+use super::reserved::Reserved;
 use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::slots::{MOST_PAGES, Slots};
 use super::table::{Slot, home};
@@ -41,6 +42,8 @@ struct Hint {
     /// How often it was disturbed. Written before the lock is free again, so that who comes after
     /// a change, in whatever way, sees it.
     disturbed: AtomicU64,
+    /// What open reservations hold of its keys.
+    reserved: Reserved,
 }
 
 /// What stands for the address of a table in pages.
@@ -169,6 +172,12 @@ impl<'a> Place<'a> {
         // Relaxed: a change that happened before this call is seen whatever the ordering.
         self.hint.disturbed.load(Ordering::Relaxed)
     }
+
+    /// Whether keys of it have open reservations.
+    #[inline(always)]
+    pub(super) fn is_reserved(&self) -> bool {
+        !self.hint.reserved.is_empty()
+    }
 }
 
 /// A locked shard. What lays its table out anew goes through here, so that the hints follow.
@@ -180,7 +189,13 @@ pub(super) struct Locked<'a> {
     pub(super) waited: bool,
 }
 
-impl Locked<'_> {
+impl<'a> Locked<'a> {
+    /// What open reservations hold of its keys.
+    #[inline(always)]
+    pub(super) fn reserved(&self) -> &'a Reserved {
+        &self.hint.reserved
+    }
+
     /// [`Shard::insert`].
     pub(super) fn insert(&mut self, key: NewKey, call: &Call<'_>, reclaim: Reclaim) -> usize {
         let reclaimed = self.shard.insert(key, call, reclaim);

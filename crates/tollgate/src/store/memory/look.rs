@@ -16,7 +16,8 @@ impl Memory {
     /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
     pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
         let call = self.call(entry.named, now);
-        let shard = self.lock(entry.fingerprint);
+        let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
         let known = shard.table.find(entry.fingerprint.id).is_ok();
         let [stands, asked] = look(&shard, &call, entry.fingerprint, [0, cost]);
         drop(shard);
@@ -32,7 +33,8 @@ impl Memory {
 
     /// How the key stands.
     pub(crate) fn status(&self, entry: &Entry<'_>, now: Timestamp) -> Status {
-        let shard = self.lock(entry.fingerprint);
+        let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, now.as_nanos());
         Status::new(look(&shard, &self.call(entry.named, now), entry.fingerprint, [0, 1]))
     }
 }
@@ -49,13 +51,15 @@ pub(crate) fn look_all<'c, 'a, C>(
     let mut locked = joints.clone();
     locked.sort_unstable_by_key(|joint| joint.address);
     locked.dedup_by_key(|joint| joint.address);
-    let shards: SmallVec<[Locked<'_>; INLINE]> =
+    let mut shards: SmallVec<[Locked<'_>; INLINE]> =
         locked.iter().map(|joint| joint.memory.shards.lock(joint.shard)).collect();
     let mut new: SmallVec<[bool; INLINE]> = SmallVec::new();
     for (joint, turn) in joints.iter().zip(&mut turns) {
         let place = locked.partition_point(|other| other.address < joint.address);
-        new.push(shards[place].table.find(joint.entry.fingerprint.id).is_err());
-        turn.met = met(&shards[place], joint, turn.now);
+        let shard = &mut shards[place];
+        joint.memory.tend(shard, joint.entry.fingerprint.id, turn.now.as_nanos());
+        new.push(shard.table.find(joint.entry.fingerprint.id).is_err());
+        turn.met = met(shard, joint, turn.now);
     }
     drop(shards);
     deny_without_room(&joints, &new, &mut turns);

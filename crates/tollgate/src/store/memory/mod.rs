@@ -1,6 +1,7 @@
 //! The memory store: shards of flat tables, each behind its own lock.
 //!
-//! Lock order: shards by rising (store, index), then the registry. Nothing else is locked inside.
+//! Lock order: shards by rising (store, index), then what is reserved of their keys, then the
+//! registry. Nothing else is locked inside.
 
 mod aside;
 mod beside;
@@ -18,6 +19,7 @@ mod outlook;
 mod page;
 mod refused;
 mod registry;
+mod reserved;
 mod shard;
 mod slots;
 mod snapshot;
@@ -27,12 +29,12 @@ mod upkeep;
 
 use std::sync::Arc;
 
-use crate::algorithm::{State, Taken};
+use crate::algorithm::State;
 use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::{Decision, Figures};
 use crate::key::{Fingerprint, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
-use crate::reservation::Reservations;
+use crate::reservation::{Reservations, Ticket};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Waiting;
@@ -152,13 +154,8 @@ impl Memory {
 
     #[cold]
     fn give_back_expired(&self, now: Timestamp) {
-        for held in self.reservations.expire(now) {
-            self.give_back_at(
-                &held.named,
-                held.fingerprint,
-                (Taken::At(held.taken_at), now),
-                held.cost,
-            );
+        for fingerprint in self.reservations.expire(now) {
+            self.give_back_expired_of(fingerprint, now);
         }
     }
 
@@ -199,13 +196,16 @@ impl Memory {
         }
         let call = self.call(entry.named, now);
         let place = self.shards.at(self.shard_of(entry.fingerprint));
-        if let Some(words) = refused::recall(self.id, entry, place.disturbed())
+        // What was refused may be there again once a reservation has timed out.
+        if !place.is_reserved()
+            && let Some(words) = refused::recall(self.id, entry, place.disturbed())
             && let Some(refused) = call.refused(words, cost)
         {
             tell(refused);
             return false;
         }
         let mut shard = place.lock();
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
         if shard.waited {
             shard.bring_to_front(entry.fingerprint.id);
         }
@@ -290,6 +290,7 @@ impl Memory {
     ) -> (u64, Decision) {
         let call = self.call(entry.named, now);
         let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
         let (units, decision) = match shard.table.find(entry.fingerprint.id) {
             Ok(index) => {
                 shard.adopt(index, &call);
@@ -308,31 +309,41 @@ impl Memory {
         (if decision.is_allowed() { units } else { 0 }, decision)
     }
 
-    /// Decides, and takes if allowed; says as of when, which is later than `now` where the key has
-    /// seen a later time.
+    /// Decides, and takes if allowed, to hold until the ticket's time; whether it is held, which
+    /// what is not counted is not.
     pub(crate) fn reserve(
         &self,
-        entry: &Entry<'_>,
+        (named, entry): (&Arc<Named>, &Entry<'_>),
         now: Timestamp,
+        ticket: Ticket,
         cost: u64,
-    ) -> (Decision, Timestamp) {
+    ) -> (Decision, bool) {
+        if cost == 0 {
+            return (self.peek(entry, now, 0), false);
+        }
         let call = self.call(entry.named, now);
+        let id = entry.fingerprint.id;
         let mut shard = self.lock(entry.fingerprint);
-        let Ok(index) = shard.table.find(entry.fingerprint.id) else {
-            return (self.charge_new(shard, entry, &call, cost), now);
+        self.tend(&mut shard, id, call.now);
+        let decision = match shard.table.find(id) {
+            Ok(index) => {
+                let decision = shard.charge(index, &call, cost);
+                let held =
+                    decision.is_allowed() && self.hold_in(&shard, id, (named, now), (ticket, cost));
+                return (decision, held);
+            }
+            Err(_) => self.charge_new(shard, entry, &call, cost),
         };
-        let decision = shard.charge(index, &call, cost);
-        let seen = match decision.is_allowed() {
-            true => entry.named.plan.seen(shard.state(index, entry.named)),
-            false => 0,
-        };
-        (decision, now.max(Timestamp::from_nanos(seen)))
+        let held =
+            decision.is_allowed() && self.hold(named, entry.fingerprint, (ticket, now), cost);
+        (decision, held)
     }
 
     /// A copy of the key's state.
     pub(crate) fn state(&self, entry: &Entry<'_>, now: Timestamp) -> State {
         let call = self.call(entry.named, now);
-        let shard = self.lock(entry.fingerprint);
+        let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
         match shard.table.find(entry.fingerprint.id) {
             Ok(index) => shard.copy(index, &call),
             Err(_) => call.named.plan.fresh(),

@@ -8,8 +8,10 @@ use crate::sync::Ordering;
 impl Memory {
     /// The live keys of a limiter in one shard, with how they stand; `None` past the last shard.
     pub(crate) fn shard_keys(&self, shard: usize, named: &Named) -> Option<Vec<(KeyName, Status)>> {
-        let shard = (shard < self.shards.len()).then(|| self.shards.lock(shard))?;
-        let call = self.call(named, self.settings.clock.now());
+        let now = self.now();
+        let mut shard = (shard < self.shards.len()).then(|| self.shards.lock(shard))?;
+        self.tend_shard(&mut shard, now);
+        let call = self.call(named, now);
         let ours: Vec<usize> = self.registry.with(|limits| {
             let of_limiter = |index: &usize| {
                 limits.get(shard.table.limit(*index)).is_some_and(|of| {
