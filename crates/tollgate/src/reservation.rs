@@ -245,11 +245,6 @@ impl Reservations {
         self.first.load(Ordering::Relaxed) <= now.as_nanos()
     }
 
-    /// When the first times out.
-    pub(crate) fn first(&self) -> Timestamp {
-        Timestamp::from_nanos(self.first.load(Ordering::Relaxed))
-    }
-
     /// Takes some that have timed out by `now`; the keys they are of.
     pub(crate) fn expire(&self, now: Timestamp) -> Vec<Fingerprint> {
         self.change(|open| {

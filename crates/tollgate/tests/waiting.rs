@@ -84,6 +84,21 @@ fn a_turn_that_comes_too_late_is_refused_at_once_and_not_taken() {
 }
 
 #[test]
+fn a_wait_that_a_reservation_may_end_in_time_is_not_refused() {
+    let (limiter, clock) = manual(Limit::per_hour(1));
+    std::mem::forget(limiter.reserve_for("ana", 1, SECOND).unwrap());
+    let refused = limiter.acquire("ana").within(SECOND / 2).wait();
+    assert_eq!(refused.unwrap_err(), AcquireError::TooLate { ready_after: SECOND });
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| limiter.acquire("ana").within(10 * SECOND).wait());
+        until_somebody_sleeps(&clock);
+        assert_eq!(clock.next_wake(), Some(clock.now().after(SECOND)));
+        clock.advance(SECOND);
+        assert!(waiter.join().unwrap().is_ok());
+    });
+}
+
+#[test]
 fn a_full_queue_refuses_at_once() {
     let (limiter, _) = manual(Limit::per_second(1));
     assert!(limiter.check("ana").is_allowed());
@@ -220,6 +235,31 @@ mod futures {
         let refused = hasty.poll().unwrap().unwrap_err();
         assert_eq!(refused, AcquireError::TooLate { ready_after: 3 * SECOND });
         Task::waiting(limiter.acquire("ana").within(3 * SECOND));
+    }
+
+    #[test]
+    fn who_is_not_served_in_time_is_told_when_it_could_have_been() {
+        let (limiter, clock, mut tasks) = queue_of(1);
+        let mut late = Task::waiting(limiter.acquire("ana").within(2 * SECOND));
+        for _ in 0..2 {
+            clock.advance(SECOND);
+            assert!(limiter.check("ana").is_allowed(), "others do not queue");
+        }
+        assert!(tasks[0].poll().is_none());
+        let refused = late.poll().unwrap().unwrap_err();
+        assert_eq!(refused, AcquireError::TooLate { ready_after: 2 * SECOND });
+    }
+
+    #[test]
+    fn where_time_stands_still_a_wait_sleeps() {
+        let (limiter, clock) = manual(Limit::per_second(1));
+        clock.set(tollgate::Timestamp::MAX);
+        assert!(limiter.check("ana").is_allowed());
+        let mut task = Task::waiting(limiter.acquire("ana"));
+        (0..5).for_each(|_| assert!(task.poll().is_none()));
+        assert_eq!(task.wake_ups(), 0);
+        limiter.refund("ana", 1);
+        assert!(task.poll().unwrap().is_ok());
     }
 
     #[test]

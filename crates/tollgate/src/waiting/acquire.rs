@@ -6,7 +6,6 @@ use std::task::{Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use super::queue::Queues;
 use crate::algorithm::Taken;
 use crate::bounds::DEFAULT_QUEUE;
 use crate::decision::{CostError, Decision, Outcome};
@@ -190,8 +189,13 @@ impl Acquire {
         if let Outcome::Invalid(error) = self.peek(now).outcome() {
             return Step::Ready(Err(AcquireError::Cost(error)));
         }
-        if let Some(ready) = deadline.and_then(|deadline| self.too_late(&queues, now, deadline)) {
-            return Step::Ready(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
+        if let Some(deadline) = deadline {
+            let before = queue.into_iter().flat_map(super::queue::Queue::costs);
+            let ready = self.ready_at(before.chain([self.cost]), now, deadline);
+            let ready = ready.min(self.held_until().unwrap_or(ready));
+            if ready > deadline {
+                return Step::Ready(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
+            }
         }
         if waiting == 0 {
             let decision = self.charge(now);
@@ -231,16 +235,18 @@ impl Acquire {
                 Some(decision) => wake_at = decision.retry_after().map(|wait| now.after(wait)),
                 None => wake_at = Some(turn),
             }
+            // A reservation that times out first may leave its units to this one.
+            wake_at = wake_at.map(|at| at.min(self.held_until().unwrap_or(at)));
         }
         let late = deadline.is_some_and(|deadline| now >= deadline || wake_at > Some(deadline));
         if answer.is_none() && late {
-            let ready_after = wake_at.unwrap_or(now).since(now);
-            answer = Some(Step::Ready(Err(AcquireError::TooLate { ready_after })));
+            let ready = self.ready_at(queue.costs_up_to(ticket), now, Timestamp::MAX);
+            answer =
+                Some(Step::Ready(Err(AcquireError::TooLate { ready_after: ready.since(now) })));
         }
         let Some(answer) = answer else {
-            // A reservation that times out first may leave its units to this one.
-            let timeout = memory.reservations.first();
-            return Step::Wait(wake_at.map_or(wake_at, |at| Some(at.min(timeout.max(now)))));
+            // At the last moment that can be told time stands still: only a call can change that.
+            return Step::Wait(wake_at.filter(|at| now < Timestamp::MAX || *at < now));
         };
         let next = memory.waiting.leave(&mut queues, self.fingerprint, ticket);
         drop(queues);
@@ -263,29 +269,36 @@ impl Acquire {
         Step::Wait(Some(until))
     }
 
-    /// When the wait would end, if that is past the deadline: everybody before it is admitted on
-    /// a copy of the state as soon as the limit allows.
-    fn too_late(&self, queues: &Queues, now: Timestamp, deadline: Timestamp) -> Option<Timestamp> {
+    /// When the last of `costs` would be admitted, and have its turn: each is, on a copy of the
+    /// state, as soon as the limit allows. No further than `enough`.
+    fn ready_at(
+        &self,
+        costs: impl Iterator<Item = u64>,
+        now: Timestamp,
+        enough: Timestamp,
+    ) -> Timestamp {
         let plan = &self.limiter.named().plan;
         let mut state = self.with_entry(|entry| self.limiter.memory().state(entry, now));
-        let before = queues.get(&self.fingerprint).into_iter().flat_map(super::queue::Queue::costs);
-        let mut at = now;
-        for cost in before.chain([self.cost]) {
+        let (mut at, mut turn) = (now, now);
+        for cost in costs {
             let figures = plan.decide(state.as_ref(), at.as_nanos(), cost);
             if !figures.allowed() {
                 at = at.after(Duration::from_nanos(figures.retry_after()));
             }
-            if at > deadline {
-                return Some(at);
+            let delay = plan.decide(state.as_ref(), at.as_nanos(), cost).delay();
+            turn = at.after(Duration::from_nanos(delay));
+            if turn > enough {
+                break;
             }
-            let turn = plan.decide(state.as_ref(), at.as_nanos(), cost).delay();
             plan.take(state.as_mut(), at.as_nanos(), cost);
-            let turn = at.after(Duration::from_nanos(turn));
-            if turn > deadline {
-                return Some(turn);
-            }
         }
-        None
+        turn
+    }
+
+    /// When the first reservation of the key times out, if any does.
+    fn held_until(&self) -> Option<Timestamp> {
+        let until = self.limiter.memory().held_until(self.fingerprint)?;
+        (until < Timestamp::MAX).then_some(until)
     }
 
     #[cfg(feature = "tokio")]
@@ -343,6 +356,9 @@ impl fmt::Display for AcquireError {
             AcquireError::Cost(_) => f.write_str("the cost can never be taken"),
             AcquireError::QueueFull { waiting } => {
                 write!(f, "{waiting} wait for this key already, which is all that may")
+            }
+            AcquireError::TooLate { ready_after } if ready_after.is_zero() => {
+                f.write_str("the deadline passed while others were served first")
             }
             AcquireError::TooLate { ready_after } => {
                 write!(

@@ -110,6 +110,14 @@ impl Queue {
         self.waiters.iter().map(|waiter| waiter.cost)
     }
 
+    /// The costs of all up to this waiter.
+    pub(super) fn costs_up_to(&self, ticket: u64) -> impl Iterator<Item = u64> {
+        self.waiters
+            .iter()
+            .take_while(move |waiter| waiter.ticket <= ticket)
+            .map(|waiter| waiter.cost)
+    }
+
     /// Tickets rise from head to end.
     fn place_of(&self, ticket: u64) -> Option<usize> {
         self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()

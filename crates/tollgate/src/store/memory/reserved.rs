@@ -159,6 +159,12 @@ impl Memory {
         held == Some(true)
     }
 
+    /// When the first reservation of the key times out, if it has any.
+    pub(crate) fn held_until(&self, fingerprint: Fingerprint) -> Option<Timestamp> {
+        let first = |parts: &mut Vec<Part>| parts.iter().map(|part| part.ticket.until).min();
+        self.lock(fingerprint).reserved().change(fingerprint.id, first)?
+    }
+
     /// Ends a reservation: keeps up to `keep` of its units and gives the others back, the latest
     /// first. How many it keeps; `None` if it had ended, or timed out, before.
     pub(crate) fn end(
