@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use redis::{Value, cmd};
-use tollgate::port::State;
+use tollgate::port::{Debt, Shape, State};
 
+use crate::bounds::MOST_DEBT;
 use crate::error::StoreError;
 use crate::layout::shown;
 use crate::request::{Asked, Reply};
-use crate::script::{self, Packed, RECORD, Unpacked};
+use crate::script::{self, ANY, Packed, RECORD, Unpacked};
 use crate::store::RedisStore;
 use crate::terms::{ENTRIES, ENTRY, HEADER, Terms};
 
@@ -200,16 +201,50 @@ fn read_hash(fields: &Fields) -> Option<Found> {
 fn rewritten(found: &Found, terms: &Terms, state: &State, now: u64) -> Vec<u8> {
     let same_kind =
         std::mem::discriminant(&found.terms.shape) == std::mem::discriminant(&terms.shape);
+    let is_bucket = matches!(terms.shape, Shape::Bucket { .. });
+    let (old_end, new_end) = (Terms::moment(&found.state, now), Terms::moment(state, now));
     let rewrite = |record: &[u8]| {
         let mut read = Unpacked(record);
         let (until, ticket, units) = (read.moment()?, read.word()?, read.word()?);
-        let (_, _, taken) = (read.number()?, read.number()?, read.moment()?);
-        let taken = if same_kind { taken } else { Terms::moment(state, now) };
+        let _amount = (read.number()?, read.number()?);
+        let (_turns, taken) = (read.byte()?, read.moment()?);
+        let low = Debt { micros: read.number()?, parts: read.number()? };
+        let taken = match same_kind {
+            // A bucket remembers when the last of its turns has passed.
+            true if is_bucket && taken == old_end => new_end,
+            true => taken,
+            false => new_end,
+        };
+        let low = rewritten_low(found, terms, state, (low, now));
         let head = Packed::default().signed(until);
         let head = head.bytes(&ticket.to_be_bytes()).bytes(&units.to_be_bytes());
-        Some(head.bytes(&terms.amount(units).0).signed(taken).0)
+        let head = head.bytes(&terms.amount(units).0).bytes(&[u8::from(terms.is_queue())]);
+        Some(head.signed(taken).number(low.micros).number(low.parts).0)
     };
     found.records.chunks(RECORD).filter_map(rewrite).flatten().collect()
+}
+
+/// What was owed at least since something was reserved, under the new limit.
+fn rewritten_low(found: &Found, terms: &Terms, state: &State, (low, now): (Debt, u64)) -> Debt {
+    let nothing = Debt::default();
+    if low == nothing {
+        return nothing;
+    }
+    let owed = |state: &State| match state {
+        State::Bucket { at, owed } => {
+            let micros = (at + owed.micros).saturating_sub(now.max(*at)).min(MOST_DEBT);
+            Debt { micros, parts: owed.parts }
+        }
+        _ => nothing,
+    };
+    match (&found.terms.shape, &terms.shape) {
+        (Shape::Bucket { .. }, Shape::Bucket { .. }) => {
+            let then = State::Bucket { at: now, owed: low };
+            owed(&terms.ported.rescale(&found.terms.ported, &then, now))
+        }
+        (_, Shape::Bucket { .. }) => owed(state),
+        _ => Debt { micros: ANY, parts: 0 },
+    }
 }
 
 /// The state as it is kept: one string, or a hash's fields and values.

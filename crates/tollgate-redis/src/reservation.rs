@@ -189,7 +189,8 @@ impl Claim {
     /// What the script writes down of it.
     pub(crate) fn record(&self) -> Vec<u8> {
         let packed = Packed::default().bytes(&self.ticket).bytes(&self.cost.to_be_bytes());
-        packed.bytes(&self.limiter.terms.amount(self.cost).0).0
+        let packed = packed.bytes(&self.limiter.terms.amount(self.cost).0);
+        packed.bytes(&[u8::from(self.limiter.terms.is_queue())]).0
     }
 
     /// Gives everything back.

@@ -60,7 +60,10 @@ pub(crate) const FOREIGN: i64 = 6;
 pub(crate) const HELD: i64 = 7;
 
 /// Bytes of a reservation's record.
-pub(crate) const RECORD: usize = 44;
+pub(crate) const RECORD: usize = 59;
+
+/// What a record says of units that no bucket owes.
+pub(crate) const ANY: u64 = 1 << 53;
 
 /// A moment later than any that a state can hold.
 pub(crate) const LATEST: i64 = 1 << 53;
@@ -123,6 +126,12 @@ impl Unpacked<'_> {
     pub(crate) fn moment(&mut self) -> Option<i64> {
         // Shifted up and down again, which carries the sign along.
         self.number().map(|number| (number << 8).cast_signed() >> 8)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
     }
 
     pub(crate) fn word(&mut self) -> Option<u64> {

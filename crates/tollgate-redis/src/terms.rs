@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use tollgate::port::{Debt, Ported, Shape, State, Windows};
-use tollgate::{Limit, LimitError};
+use tollgate::{Algorithm, Limit, LimitError};
 
 use crate::bounds::{MAX_LIMIT_TEXT, MOST_DEBT, MOST_EXACT};
 use crate::error::StoreError;
@@ -108,6 +108,11 @@ impl Terms {
         if price.micros < MOST_DEBT { price } else { Debt { micros: MOST_DEBT, parts: 0 } }
     }
 
+    /// Whether what it admits leaves one by one.
+    pub(crate) fn is_queue(&self) -> bool {
+        self.limit.algorithm() == Algorithm::LeakyQueue
+    }
+
     pub(crate) fn is_log(&self) -> bool {
         matches!(self.shape, Shape::SlidingLog { .. })
     }
@@ -171,7 +176,7 @@ impl Terms {
     pub(crate) fn moment(state: &State, now: u64) -> i64 {
         script::moment(match state {
             State::FixedWindow { ends, .. } => *ends,
-            State::Bucket { at, .. } => *at,
+            State::Bucket { at, owed } => at.saturating_add(owed.micros),
             State::SlidingCounter { last, .. } => *last,
             State::SlidingLog(entries) => entries.last().map_or(now, |(at, _)| *at),
             State::New => now,

@@ -35,6 +35,10 @@ end
 
 -- Answers other than allowed (1) and denied (0); with each goes the number of the charge.
 local OTHER, CALENDAR, DUE, MANY, FOREIGN, HELD = 2, 3, 4, 5, 6, 7
--- Bytes of a reservation's record: until, ticket, units, amount (two numbers), moment.
-local RECORD = 44
+-- Bytes of a reservation's record: until, ticket, units, amount (two numbers), whether it is turns of a
+-- queue, moment, and the least that was owed in all since it was taken (two numbers): time pays for
+-- held units last, so no more than that is still owed for them. Of what is no bucket that is ANY,
+-- since it knows what was taken when, and nothing once the key was made new.
+local RECORD, LOW = 59, 46
+local ANY = 9007199254740992
 local MOST_RECORDS = 512

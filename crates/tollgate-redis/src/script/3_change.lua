@@ -122,12 +122,110 @@ if what == 'change' then
         end
     end
 
+    -- Ends the reservations for which `amount` has an answer, and gives that back: in full where it is
+    -- still owed. What is left of the others: those taken later owed so much less all the time, had
+    -- this never been taken; those taken before are owed at most what was owed beside it.
+    local function end_some(amount)
+        local held, order, any = {}, {}, false
+        local owed, part, ends = 0, 0, nil
+        if kind == 'b' and words then
+            local at
+            at, owed, part = unpack('>i7I7I7', words)
+            ends, owed = at + owed, owed - max(now - at, 0)
+            if owed < 0 then
+                owed, part = 0, 0
+            end
+        end
+        for from = 1, #records, RECORD do
+            local one = { text = sub(records, from, from + LOW - 2) }
+            one.lasts = unpack('>i7', records, from)
+            one.a, one.b, one.turns, one.moment = unpack('>I7I7Bi7', records, from + 23)
+            one.low, one.low_part = unpack('>I7I7', records, from + LOW - 1)
+            if kind == 'b' and (one.low > owed or (one.low == owed and one.low_part > part)) then
+                one.low, one.low_part = owed, part
+            end
+            held[#held + 1], order[#order + 1] = one, one
+            any = any or amount(one) ~= nil
+        end
+        if not any then
+            return
+        end
+        -- In the order in which they were taken: the least that was owed since rises with it.
+        table.sort(order, function(one, other)
+            if one.low ~= other.low then
+                return one.low < other.low
+            elseif one.low_part ~= other.low_part then
+                return one.low_part < other.low_part
+            end
+            return one.moment < other.moment
+        end)
+        local function less(a, b, from_a, from_b)
+            a, b = from_a - a, from_b - b
+            if b < 0 then
+                a, b = a - 1, b + third
+            end
+            if a < 0 then
+                return 0, 0
+            end
+            return a, b
+        end
+        local beside, beside_part
+        for i = #order, 1, -1 do
+            local one = order[i]
+            if beside and (one.low > beside or (one.low == beside and one.low_part > beside_part)) then
+                one.low, one.low_part = beside, beside_part
+            end
+            local a, b = amount(one)
+            if a then
+                one.ended, one.paid, one.paid_part = true, 0, 0
+                if kind ~= 'b' then
+                    back(min(a, one.low), b, one.moment)
+                else
+                    if a > one.low or (a == one.low and b > one.low_part) then
+                        a, b = one.low, one.low_part
+                    end
+                    -- Nothing comes back of a queue once somebody was told a later turn.
+                    if a + b > 0 and (one.turns == 0 or one.moment == ends) then
+                        back(a, b)
+                        one.paid, one.paid_part, ends = a, b, nil
+                        if words then
+                            local at, left = unpack('>i7I7', words)
+                            ends = at + left
+                        end
+                    end
+                    beside, beside_part = less(one.paid, one.paid_part, one.low, one.low_part)
+                end
+            end
+        end
+        local paid, paid_part = 0, 0
+        for _, one in ipairs(order) do
+            if kind == 'b' then
+                one.low, one.low_part = less(paid, paid_part, one.low, one.low_part)
+            end
+            if one.ended then
+                paid, paid_part = paid + one.paid, paid_part + one.paid_part
+                if kind == 'b' and paid_part >= third then
+                    paid, paid_part = paid + 1, paid_part - third
+                end
+            end
+        end
+        local kept = {}
+        for _, one in ipairs(held) do
+            if not one.ended then
+                kept[#kept + 1] = one.text .. pack('>I7I7', one.low, one.low_part)
+            end
+        end
+        records = table.concat(kept)
+    end
+
     forced_specs = ARGV[4]
     -- What has timed out has ended, whatever else is done.
-    while records ~= '' and unpack('>i7', records) <= now do
-        local a, b, moment = unpack('>I7I7i7', records, 24)
-        records = sub(records, RECORD + 1)
-        back(a, b, moment)
+    if records ~= '' and unpack('>i7', records) <= now then
+        end_some(function(one)
+            if one.lasts <= now then
+                return one.a, one.b
+            end
+        end)
     end
     if change == 'back' then
         back(unpack('>I7I7i7', ARGV[6]))
@@ -142,26 +240,32 @@ if what == 'change' then
             back(a, b, moment)
         end
     elseif change == 'end' then
-        local found
+        local found = false
         for from = 1, #records, RECORD do
-            if sub(records, from + 7, from + 14) == ARGV[6] then
-                found = from
-            end
+            found = found or sub(records, from + 7, from + 14) == ARGV[6]
         end
         if found then
-            local _, _, moment = unpack('>I7I7i7', records, found + 23)
-            records = sub(records, 1, found - 1) .. sub(records, found + RECORD)
+            local a, b = 0, 0
             if ARGV[7] ~= '' then
-                local a, b = unpack('>I7I7', ARGV[7])
-                back(a, b, moment)
+                a, b = unpack('>I7I7', ARGV[7])
             elseif ARGV[8] ~= '' then
                 forced_specs = ARGV[8]
             end
+            end_some(function(one)
+                if sub(one.text, 8, 15) == ARGV[6] then
+                    return a, b
+                end
+            end)
         elseif ARGV[9] ~= '' then
             forced_specs = ARGV[9]
         end
     elseif change == 'reset' then
         words = nil
+        local kept = {}
+        for from = 1, #records, RECORD do
+            kept[#kept + 1] = sub(records, from, from + LOW - 2) .. pack('>I7I7', 0, 0)
+        end
+        records = table.concat(kept)
         if log then
             redis.call('UNLINK', key)
             log = read_log(key, tag, window)

@@ -35,7 +35,7 @@ for i = 1, count do
     -- What the charge leaves behind if it fits, from when that is worthless, and the moment that a
     -- reservation remembers.
     local after, worthless, moment
-    local tail = ''
+    local tail, low, low_part = '', ANY, 0
     if kind == 'l' then
         local limit, window = a, b
         local log, why = read_log(key, tag, window)
@@ -115,6 +115,7 @@ for i = 1, count do
                     at = now
                 end
             end
+            local before, before_part = owed, part
             owed, part = owed + cost, part + cost_part
             if part >= parts then
                 owed, part = owed + 1, part - parts
@@ -123,7 +124,18 @@ for i = 1, count do
                 if owed > 5000000000000000 then
                     owed = 5000000000000000
                 end
-                after, worthless, moment = pack('>i7I7I7', at, owed, part), at + owed + 1, at
+                after, worthless, moment = pack('>i7I7I7', at, owed, part), at + owed + 1, at + owed
+                low, low_part = owed, part
+                -- What is reserved remembers how little was owed before this.
+                local kept = tail ~= '' and {}
+                for from = 1, #tail, RECORD do
+                    local least, least_part = unpack('>I7I7', tail, from + LOW - 1)
+                    if least > before or (least == before and least_part > before_part) then
+                        least, least_part = before, before_part
+                    end
+                    kept[#kept + 1] = sub(tail, from, from + LOW - 2) .. pack('>I7I7', least, least_part)
+                end
+                tail = kept and table.concat(kept) or ''
             end
         elseif kind == 'n' then
             -- A sliding counter keeps its last moment, and the counts of that window and the one
@@ -213,7 +225,7 @@ for i = 1, count do
             while from > 0 and unpack('>i7', tail, from - RECORD + 1) > lasts do
                 from = from - RECORD
             end
-            local record = pack('>i7', lasts) .. ARGV[7 + i] .. pack('>i7', moment)
+            local record = pack('>i7', lasts) .. ARGV[7 + i] .. pack('>i7I7I7', moment, low, low_part)
             tail = sub(tail, 1, from) .. record .. sub(tail, from + 1)
         end
         if kind == 'l' then
