@@ -316,7 +316,8 @@ impl Write for Meddled {
         // Past the list of limits, which is written first.
         if !self.done && self.bytes.len() > 100 {
             self.done = true;
-            let limiter = self.store.limiter("api", Limit::per_hour(20)).unwrap();
+            let limiter =
+                self.store.limiter("api", Limit::per_hour(20)).expect("the limit is valid");
             assert!((0..30).all(|key| limiter.check(key).is_allowed()));
         }
         Ok(bytes.len())
