@@ -79,10 +79,7 @@ where
             }
             now = Instant::now();
             resp.0.app.metrics.latency(Transport::Resp).record(now - began);
-            if input.bytes().is_empty() && output.len() <= SHORT_ANSWERS {
-                input.tidy();
-                let_others_read().await;
-            }
+            let_others_read(&mut input, &output).await;
             now = write(stream, &mut output, bounds).await?.unwrap_or(now);
             if input.bytes().is_empty() {
                 break;
@@ -107,10 +104,15 @@ where
     }
 }
 
-/// Lets the others of this thread go first that are ready. So all that came at once is read and
+/// Lets the others of this thread go first that are ready, where the answers are short and all there was to
+/// read is answered. So all that came at once is read and
 /// answered before the first answer goes out: written one by one, each would wake a client that
 /// finds only its own, and to wake and to wait costs both sides more than the decision.
-async fn let_others_read() {
+async fn let_others_read(input: &mut Input, output: &[u8]) {
+    if !input.bytes().is_empty() || output.len() > SHORT_ANSWERS {
+        return;
+    }
+    input.tidy();
     let mut went = false;
     poll_fn(|context| {
         if std::mem::replace(&mut went, true) {
