@@ -254,7 +254,7 @@ impl Limiter {
         self.keys().next().is_none()
     }
 
-    /// How many bytes its store occupies.
+    /// How many bytes the keys of its store occupy: see [`MemoryStore::memory_usage`].
     pub fn memory_usage(&self) -> usize {
         self.0.store.memory_usage()
     }

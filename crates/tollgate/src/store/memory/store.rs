@@ -98,7 +98,10 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// How many bytes it occupies.
+    /// How many bytes its keys occupy: their tables, states and names.
+    ///
+    /// Not in it are the limits that were registered (a few hundred bytes each, kept as long as the
+    /// store), reservations while they are held, waiters and blocks.
     pub fn memory_usage(&self) -> usize {
         self.0.memory_usage()
     }
