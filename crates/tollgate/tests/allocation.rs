@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate::{Gate, Limit, MemoryStore, Override, Policy, Request, Rule, check_all};
+use tollgate::{Algorithm, Gate, Limit, MemoryStore, Override, Policy, Request, Rule, check_all};
 use tollgate_testkit::{manual, one_limit_of_each};
 
 thread_local! {
@@ -53,6 +53,21 @@ fn a_check_of_a_known_key_allocates_nothing() {
         assert_eq!(allocations(|| limiter.check("ana")), 0, "{:?}", limiter.limit());
         assert_eq!(allocations(|| limiter.check_n("ana", 100)), 0, "{:?}", limiter.limit());
         assert_eq!(allocations(|| limiter.check_n("ana", 9)), 0, "{:?}", limiter.limit());
+    }
+}
+
+#[test]
+fn a_check_of_a_known_key_allocates_nothing_however_time_passes() {
+    // A log keeps what was admitted and when, and grows with it.
+    let grows = |limit: &Limit| limit.algorithm() == Algorithm::SlidingLog;
+    for limit in one_limit_of_each().into_iter().filter(|limit| !grows(limit)) {
+        let (limiter, clock) = manual(limit);
+        assert!(limiter.check("ana").is_allowed());
+        for step in (0..40).map(|bits| Duration::from_nanos(1 << bits)) {
+            clock.advance(step);
+            assert_eq!(allocations(|| limiter.check("ana")), 0, "{:?}", limiter.limit());
+            assert_eq!(allocations(|| limiter.check_n("ana", 9)), 0, "{:?}", limiter.limit());
+        }
     }
 }
 

@@ -110,6 +110,41 @@ fn of_one_limiter_under_numbers_as_large_the_slowest_decide() {
     }
 }
 
+#[test]
+fn where_all_is_allowed_the_smallest_share_remaining_decides() {
+    let store = store();
+    let of = |name, count| store.limiter(name, Limit::per_hour(count)).unwrap();
+    let (plenty, least, scarce) = (of("plenty", 1000), of("least", 10), of("scarce", 100));
+    assert!(plenty.check_n("ana", 99).is_allowed());
+    assert!(least.check_n("ana", 5).is_allowed());
+    assert!(scarce.check_n("ana", 69).is_allowed());
+    // 90, 40 and 30 percent are left: of units the fewest are left elsewhere, and the most.
+    let charges = [plenty.charge(&"ana"), least.charge(&"ana"), scarce.charge(&"ana")];
+    for turn in 0..3 {
+        let mut charges = charges;
+        charges.rotate_left(turn);
+        let decisions = check_all(&charges);
+        let (name, decision) = decisions.deciding().unwrap();
+        assert_eq!((name, decision.remaining()), ("scarce", 30));
+        [&plenty, &least, &scarce].map(|limiter| limiter.refund("ana", 1));
+    }
+}
+
+#[test]
+fn where_some_deny_the_longest_wait_decides() {
+    let store = store();
+    let of = |name, limit| store.limiter(name, limit).unwrap();
+    let (slow, fast) = (of("slow", Limit::per_hour(2)), of("fast", Limit::per_second(2)));
+    let open = of("open", Limit::per_day(1));
+    assert!(slow.check_n("ana", 2).is_allowed() && fast.check_n("ana", 2).is_allowed());
+    let charges = [open.charge(&"ana"), fast.charge(&"ana"), slow.charge(&"ana")];
+    for turn in 0..3 {
+        let mut charges = charges;
+        charges.rotate_left(turn);
+        assert_eq!(check_all(&charges).deciding().unwrap().0, "slow");
+    }
+}
+
 proptest! {
     #![proptest_config(cases(128))]
 

@@ -304,6 +304,21 @@ fn a_sliding_log_costs_what_it_holds_not_what_it_may_hold() {
 }
 
 #[test]
+fn units_of_a_sliding_log_at_one_moment_share_an_entry() {
+    let (store, clock) = store(10, WhenFull::Evict);
+    let limiter = store.limiter("limit", Limit::sliding_log(1_000_000, HOUR)).unwrap();
+    assert!(limiter.check("ana").is_allowed());
+    let one = store.memory_usage();
+    assert!((0..10_000).all(|_| limiter.check("ana").is_allowed()));
+    assert_eq!(store.memory_usage(), one);
+    for _ in 0..1_000 {
+        clock.advance(Duration::from_nanos(1));
+        assert!(limiter.check("ana").is_allowed());
+    }
+    assert!(store.memory_usage() >= one + 16_000 - 1024, "other moments have entries of their own");
+}
+
+#[test]
 fn a_store_without_names_is_smaller() {
     let usage = |builder: tollgate::MemoryStoreBuilder| {
         let limiter = builder.max_keys(2000).build().unwrap().limiter("l", Limit::per_hour(10));

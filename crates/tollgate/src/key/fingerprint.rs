@@ -189,6 +189,21 @@ mod tests {
         }
 
         #[test]
+        fn under_another_seed_or_limiter_a_key_lies_elsewhere(
+            seeds: [[u8; 16]; 2], text in "[a-z]{0,200}"
+        ) {
+            prop_assume!(seeds[0] != seeds[1]);
+            let [of, other] = seeds.map(|seed| Fingerprints::new(&seed, "limiter"));
+            let named = Fingerprints::new(&seeds[0], "another");
+            for fingerprints in [other, named] {
+                prop_assert_ne!(of.of(&text).id, fingerprints.of(&text).id);
+                prop_assert_ne!(of.of(&text).place, fingerprints.of(&text).place);
+                prop_assert_ne!(of.of(&(&text, 1)).id, fingerprints.of(&(&text, 1)).id);
+                prop_assert_ne!(of.of(&(&text, 1)).place, fingerprints.of(&(&text, 1)).place);
+            }
+        }
+
+        #[test]
         fn a_key_without_parts_is_known_in_advance(seed: [u8; 16]) {
             let fingerprints = Fingerprints::new(&seed, "limiter");
             let nobody: &[&str] = &[];

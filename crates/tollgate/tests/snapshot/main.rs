@@ -94,6 +94,17 @@ fn names_are_kept() {
 }
 
 #[test]
+fn every_store_has_a_seed_of_its_own_which_its_snapshot_keeps() {
+    let clock = ManualClock::new();
+    // After the magic, the version and the time.
+    let seed = |store: &MemoryStore| bytes_of(store)[18..34].to_vec();
+    let stores = [(); 2].map(|()| builder(&clock).build().unwrap());
+    assert_ne!(seed(&stores[0]), seed(&stores[1]));
+    assert!(seed(&stores[0]).iter().any(|byte| *byte != 0));
+    assert_eq!(seed(&restarted(&stores[0], &clock)), seed(&stores[0]));
+}
+
+#[test]
 fn the_time_of_a_restart_counts() {
     let clock = ManualClock::new();
     let store = used_store(&clock, builder(&clock));
