@@ -126,7 +126,7 @@ fn where_all_is_allowed_the_smallest_share_remaining_decides() {
         let decisions = check_all(&charges);
         let (name, decision) = decisions.deciding().unwrap();
         assert_eq!((name, decision.remaining()), ("scarce", 30));
-        [&plenty, &least, &scarce].map(|limiter| limiter.refund("ana", 1));
+        [&plenty, &least, &scarce].iter().for_each(|limiter| limiter.refund("ana", 1));
     }
 }
 
