@@ -65,7 +65,7 @@ impl Pair {
             8 | 9 if self.mode == Mode::Rewinds => self.rewind(input.duration()),
             8 | 9 => self.refund(key, input.number()),
             10 => self.take_up_to(key, input.number()),
-            11 => self.reserve(key, input.number(), input.number()),
+            11 => self.reserve(key, [input.number(), input.number()], input.duration()),
             12 => self.reset(key),
             13 if self.mode == Mode::Returns => self.limiter.store().reclaim(),
             13 | 14 => self.many(key, input.number()),
@@ -143,21 +143,33 @@ impl Pair {
         }
     }
 
-    /// Reserved and settled at one moment, so that it is clear what is given back.
-    fn reserve(&mut self, key: usize, cost: u64, actual: u64) {
-        let expected = self.models[key].check_n(self.clock.now().as_nanos(), cost);
-        match self.limiter.reserve(key, cost) {
+    /// What is settled after some time stands as if only that had been taken, and was when it was
+    /// reserved; what has timed out by then is charged anew.
+    fn reserve(&mut self, key: usize, [cost, actual]: [u64; 2], held: Duration) {
+        let began = self.clock.now();
+        let expected = self.models[key].peek_n(began.as_nanos(), cost);
+        match self.limiter.reserve_for(key, cost, Duration::from_secs(60)) {
             Err(decision) => assert_eq!(Answer::from(decision), expected),
             Ok(reservation) => {
-                assert_eq!(Answer::from(*reservation.decision()), expected);
+                let told = reservation.decision();
+                assert!(expected.is_allowed(), "{:?}", self.limiter);
+                let left = expected.remaining - cost;
+                assert_eq!((told.remaining(), told.delay()), (left, expected.delay));
+                // Where the clock goes back, nothing is given back.
+                let rewinds = self.mode == Mode::Rewinds;
+                self.advance(if rewinds { Duration::ZERO } else { held });
                 // A debt beyond what any limit allows is cut, and not what is tried here.
-                let least = if self.mode == Mode::Rewinds { cost } else { 0 };
+                let least = if rewinds { cost } else { 0 };
                 let actual = actual.min(self.limit.capacity()).max(least);
                 reservation.settle(actual);
-                if actual > cost {
-                    self.models[key].charge(self.clock.now().as_nanos(), actual - cost);
-                } else if actual < cost {
-                    self.models[key].refund(self.clock.now().as_nanos(), cost - actual);
+                let now = self.clock.now();
+                let until = began.after(Duration::from_secs(60));
+                let is_late = now >= until && until < Timestamp::MAX;
+                let kept = if is_late { 0 } else { actual.min(cost) };
+                for (at, units) in [(began, kept), (now, actual - kept)] {
+                    if units > 0 {
+                        self.models[key].charge(at.as_nanos(), units);
+                    }
                 }
             }
         }
