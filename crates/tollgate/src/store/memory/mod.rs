@@ -34,7 +34,7 @@ use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::{Decision, Figures};
 use crate::key::{Fingerprint, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
-use crate::reservation::{Reservations, Ticket};
+use crate::reservation::Reservations;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Waiting;
@@ -307,36 +307,6 @@ impl Memory {
             }
         };
         (if decision.is_allowed() { units } else { 0 }, decision)
-    }
-
-    /// Decides, and takes if allowed, to hold until the ticket's time; whether it is held, which
-    /// what is not counted is not.
-    pub(crate) fn reserve(
-        &self,
-        (named, entry): (&Arc<Named>, &Entry<'_>),
-        now: Timestamp,
-        ticket: Ticket,
-        cost: u64,
-    ) -> (Decision, bool) {
-        if cost == 0 {
-            return (self.peek(entry, now, 0), false);
-        }
-        let call = self.call(entry.named, now);
-        let id = entry.fingerprint.id;
-        let mut shard = self.lock(entry.fingerprint);
-        self.tend(&mut shard, id, call.now);
-        let decision = match shard.table.find(id) {
-            Ok(index) => {
-                let decision = shard.charge(index, &call, cost);
-                let held =
-                    decision.is_allowed() && self.hold_in(&shard, id, (named, now), (ticket, cost));
-                return (decision, held);
-            }
-            Err(_) => self.charge_new(shard, entry, &call, cost),
-        };
-        let held =
-            decision.is_allowed() && self.hold(named, entry.fingerprint, (ticket, now), cost);
-        (decision, held)
     }
 
     /// A copy of the key's state.

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::line::Locked;
-use super::{Memory, Named};
+use super::{Entry, Memory, Named};
 use crate::algorithm::{StateMut, Taken};
 use crate::bounds::MAX_PARTS;
+use crate::decision::Decision;
 use crate::key::Fingerprint;
 use crate::limit::Plan;
 use crate::reservation::Ticket;
@@ -112,6 +113,36 @@ impl Memory {
     pub(super) fn give_back_expired_of(&self, fingerprint: Fingerprint, now: Timestamp) {
         self.tend(&mut self.lock(fingerprint), fingerprint.id, now.as_nanos());
         self.waiting.nudge(fingerprint);
+    }
+
+    /// Decides, and takes if allowed, to hold until the ticket's time; whether it is held, which
+    /// what is not counted is not.
+    pub(crate) fn reserve(
+        &self,
+        (named, entry): (&Arc<Named>, &Entry<'_>),
+        now: Timestamp,
+        ticket: Ticket,
+        cost: u64,
+    ) -> (Decision, bool) {
+        if cost == 0 {
+            return (self.peek(entry, now, 0), false);
+        }
+        let call = self.call(entry.named, now);
+        let id = entry.fingerprint.id;
+        let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, id, call.now);
+        let decision = match shard.table.find(id) {
+            Ok(index) => {
+                let decision = shard.charge(index, &call, cost);
+                let held =
+                    decision.is_allowed() && self.hold_in(&shard, id, (named, now), (ticket, cost));
+                return (decision, held);
+            }
+            Err(_) => self.charge_new(shard, entry, &call, cost),
+        };
+        let held =
+            decision.is_allowed() && self.hold(named, entry.fingerprint, (ticket, now), cost);
+        (decision, held)
     }
 
     /// Holds `units` that a key has just taken; false if the key is not counted.
