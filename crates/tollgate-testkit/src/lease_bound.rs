@@ -95,7 +95,8 @@ fn log_holds(limit: &Limit, reach: u128, admissions: &[Admission]) -> Result<(),
     let (mut units, mut first) = (0, 0);
     for one in admissions {
         units += one.units;
-        while u128::from(one.at - admissions[first].at) > reach {
+        // Units that are a window apart are of two windows.
+        while u128::from(one.at - admissions[first].at) >= reach {
             units -= admissions[first].units;
             first += 1;
         }
@@ -149,8 +150,8 @@ mod tests {
             (&bucket, Duration::ZERO, [(0, 20), (99_999, 1)], false),
             (&Limit::fixed_window(10, SECOND), SECOND, [(999_999, 10), (1_000_000, 10)], true),
             (&Limit::fixed_window(10, SECOND), SECOND, [(1_000_000, 10), (1_999_999, 1)], false),
-            (&log, half, [(0, 10), (500_001, 10)], true),
-            (&log, half, [(0, 10), (500_000, 1)], false),
+            (&log, half, [(0, 10), (500_000, 10)], true),
+            (&log, half, [(0, 10), (499_999, 1)], false),
             (&counter, half, [(500_000, 10), (1_500_000, 5)], true),
             (&counter, half, [(500_000, 10), (1_500_000, 6)], false),
         ] {

@@ -114,12 +114,14 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
         .max_buf_size(2 * bounds.head)
         .serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
-        ended = &mut connection => ended,
+        // First, so that who is answered after the end has begun is told to go.
+        biased;
         () = stop.wait() => {
             // Answers what has begun, and closes.
             pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
+        ended = &mut connection => ended,
     };
     if let Err(error) = ended {
         // hyper has answered what is no HTTP by itself, and what takes too long not at all.
