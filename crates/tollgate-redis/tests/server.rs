@@ -342,5 +342,8 @@ fn a_user_needs_what_the_docs_say() {
         assert!(gate.unblock("login", &["ana"]).await.unwrap());
         gate.block("login", &["ben"], Duration::from_secs(60)).await.unwrap();
         assert_eq!(gate.blocked().await.unwrap().len(), 1);
+        let hold = gate.reserve(&Request::new().with("user", "cem")).await.unwrap();
+        assert!(gate.keep_hold(7, hold, Duration::from_secs(60)).await.unwrap().is_none());
+        gate.take_hold(7).await.unwrap().unwrap().cancel().await.unwrap();
     });
 }
