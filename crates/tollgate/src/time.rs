@@ -205,15 +205,23 @@ const TRUST_NANOS: u64 = 1_000_000;
 
 struct Base {
     cycles: quanta::Clock,
+    /// What a cycle takes, in nanoseconds times 2^32: of so few cycles as are trusted the product
+    /// fits 64 bits, and what is lost in rounding is less than a nanosecond.
+    nanos_per_cycle: u64,
+    /// How many cycles take [`TRUST_NANOS`].
+    trusted_cycles: u64,
     instant: Instant,
     unix_nanos: u64,
 }
 
 static BASE: OnceLock<Base> = OnceLock::new();
 
+/// What stands for the cycles of a thread that has not asked yet: as far from any count as can be.
+const NEVER: u64 = 1 << 63;
+
 thread_local! {
     /// What the cycle counter and the operating system said when this thread last asked both.
-    static ANCHOR: Cell<(u64, u64)> = const { Cell::new((u64::MAX, 0)) };
+    static ANCHOR: Cell<(u64, u64)> = const { Cell::new((NEVER, 0)) };
 }
 
 #[inline]
@@ -221,11 +229,10 @@ fn system_nanos() -> u64 {
     let base = BASE.get_or_init(Base::new);
     let cycles = base.cycles.raw();
     let (anchor_cycles, anchor_nanos) = ANCHOR.get();
-    if cycles >= anchor_cycles {
-        let since = base.cycles.delta_as_nanos(anchor_cycles, cycles);
-        if since < TRUST_NANOS {
-            return anchor_nanos + since;
-        }
+    // Of a counter that went back, or that this thread has not asked yet, a number far above.
+    let since = cycles.wrapping_sub(anchor_cycles);
+    if since < base.trusted_cycles {
+        return anchor_nanos + ((since * base.nanos_per_cycle) >> 32);
     }
     base.ask_the_system(cycles)
 }
@@ -233,8 +240,13 @@ fn system_nanos() -> u64 {
 impl Base {
     fn new() -> Base {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let cycles = quanta::Clock::new();
+        // The more cycles are asked about, the more exact is the answer: some minutes of them.
+        let nanos_per_cycle = cycles.delta_as_nanos(0, 1 << 40) >> 8;
         Base {
-            cycles: quanta::Clock::new(),
+            nanos_per_cycle,
+            trusted_cycles: (TRUST_NANOS << 32).checked_div(nanos_per_cycle).unwrap_or(0),
+            cycles,
             instant: Instant::now(),
             unix_nanos: u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX / 2),
         }
