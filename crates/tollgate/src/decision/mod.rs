@@ -1,11 +1,13 @@
 //! The answer: `Decision`, and `Status`, which answers nothing and tells how a key stands.
 
 mod figures;
+mod numbers;
 
 use std::fmt;
 use std::time::Duration;
 
 pub(crate) use figures::{BucketFigures, CounterFigures, Figures, PlainFigures};
+use numbers::{Form, Numbers};
 
 /// The answer to a check.
 ///
@@ -26,9 +28,13 @@ pub(crate) use figures::{BucketFigures, CounterFigures, Figures, PlainFigures};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
-    figures: Figures,
+    numbers: Numbers,
+    form: Form,
     kind: Kind,
 }
+
+// A cache line, or less where numbers are aligned to less.
+const _: () = assert!(size_of::<Decision>() <= 64);
 
 /// What was decided, small: what is wrong with a cost is worked out when it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,51 +70,24 @@ pub enum CostError {
     },
 }
 
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 impl Decision {
     /// To be overwritten.
-    pub(crate) const UNDECIDED: Decision = Decision {
-        figures: Figures::Plain(PlainFigures {
-            allowed: false,
-            limit: 0,
-            cost: 0,
-            remaining: 0,
-            retry_after: 0,
-            reset_after: 0,
-            next_after: 0,
-            delay: 0,
-        }),
-        kind: Kind::Denied,
-    };
+    pub(crate) const UNDECIDED: Decision = Decision::plain(Kind::Denied, [0; 7]);
 
     /// Where nothing is counted.
-    pub(crate) const UNLIMITED: Decision = Decision {
-        figures: Figures::Plain(PlainFigures {
-            allowed: true,
-            limit: u64::MAX,
-            cost: 1,
-            remaining: u64::MAX,
-            retry_after: 0,
-            reset_after: 0,
-            next_after: 0,
-            delay: 0,
-        }),
-        kind: Kind::Allowed,
-    };
+    pub(crate) const UNLIMITED: Decision =
+        Decision::plain(Kind::Allowed, [u64::MAX, 1, u64::MAX, 0, 0, 0, 0]);
 
     /// Where the store is away and nobody knows more: ask again in a second.
-    pub(crate) const AWAY: Decision = Decision {
-        figures: Figures::Plain(PlainFigures {
-            allowed: false,
-            limit: 0,
-            cost: 1,
-            remaining: 0,
-            retry_after: 1_000_000_000,
-            reset_after: 1_000_000_000,
-            delay: 0,
-            next_after: 1_000_000_000,
-        }),
-        kind: Kind::Denied,
-    };
+    pub(crate) const AWAY: Decision =
+        Decision::plain(Kind::Denied, [0, 1, 0, SECOND, SECOND, SECOND, 0]);
+
+    const fn plain(kind: Kind, numbers: Numbers) -> Decision {
+        Decision { numbers, form: Form::Plain, kind }
+    }
 
     #[inline(always)]
     pub(crate) fn new(figures: Figures, cost: u64) -> Decision {
@@ -119,18 +98,29 @@ impl Decision {
         } else {
             Kind::Denied
         };
-        Decision { figures, kind }
+        Decision::of(figures, kind)
+    }
+
+    #[inline(always)]
+    fn of(figures: Figures, kind: Kind) -> Decision {
+        let (form, numbers) = figures.into_numbers();
+        Decision { numbers, form, kind }
+    }
+
+    #[inline]
+    fn figures(&self) -> Figures {
+        Figures::from_numbers(self.is_allowed(), self.form, self.numbers)
     }
 
     /// A charge that its own limit allows and that another kept from being taken; `figures` are
     /// of no cost.
     pub(crate) fn untaken(figures: Figures) -> Decision {
-        Decision { figures, kind: Kind::Allowed }
+        Decision::of(figures, Kind::Allowed)
     }
 
     /// How the same key stands to a cost that can never be.
     pub(crate) fn never(self, cost: u64) -> Decision {
-        Decision { figures: self.figures.with_cost(cost), kind: Kind::Invalid }
+        Decision::of(self.figures().with_cost(cost), Kind::Invalid)
     }
 
     /// Whether to go ahead.
@@ -147,7 +137,7 @@ impl Decision {
 
     /// What was decided, to match on.
     pub fn outcome(&self) -> Outcome {
-        let (cost, limit) = (self.figures.cost(), self.limit());
+        let (cost, limit) = (self.figures().cost(), self.limit());
         match self.kind {
             Kind::Allowed => Outcome::Allowed,
             Kind::Denied => Outcome::Denied,
@@ -158,12 +148,12 @@ impl Decision {
 
     /// The most that a new key admits at one instant.
     pub fn limit(&self) -> u64 {
-        self.figures.limit()
+        self.figures().limit()
     }
 
     /// How many units could be taken at this very instant, after this decision.
     pub fn remaining(&self) -> u64 {
-        self.figures.remaining()
+        self.figures().remaining()
     }
 
     /// After how long the same request is allowed if nothing else arrives: zero where it was
@@ -171,27 +161,27 @@ impl Decision {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
             Kind::Allowed => Some(Duration::ZERO),
-            Kind::Denied => Some(Duration::from_nanos(self.figures.retry_after())),
+            Kind::Denied => Some(Duration::from_nanos(self.figures().retry_after())),
             Kind::Invalid => None,
         }
     }
 
     /// After how long the key is as good as new if nothing else arrives.
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.figures.reset_after())
+        Duration::from_nanos(self.figures().reset_after())
     }
 
     /// After how long more units can be taken than now if nothing else arrives: a bucket's next
     /// unit, the end of a fixed window, the moment a log's oldest units leave. Zero where the key
     /// is as good as new.
     pub fn next_after(&self) -> Duration {
-        Duration::from_nanos(self.figures.next_after())
+        Duration::from_nanos(self.figures().next_after())
     }
 
     /// How long to wait before going ahead: a leaky queue's turn, zero for every other algorithm.
     #[inline]
     pub fn delay(&self) -> Duration {
-        Duration::from_nanos(if self.is_allowed() { self.figures.delay() } else { 0 })
+        Duration::from_nanos(if self.is_allowed() { self.figures().delay() } else { 0 })
     }
 }
 
