@@ -180,7 +180,7 @@ pub(super) fn counter(rule: &Rule, position: usize, memory: &Memory) -> Fingerpr
         name.push('\u{1e}');
         name.push_str(&part.attribute);
     }
-    Fingerprints::new(&memory.settings.seed, &name)
+    Fingerprints::new(&memory.hashes, &name)
 }
 
 /// Under which name the states of a rule's limit are kept. Names of rules hold no control

@@ -5,10 +5,15 @@
 //! snapshot: without it nobody can aim keys at one shard, or find a key that meets somebody
 //! else's. A table keeps 56 bits of the hash, and 8 to 15 more chose its shard: by chance any two
 //! of 10^6 keys meet once in ten million stores, of 10^8 keys once in a hundred thousand.
+//!
+//! What chooses the shard is the key's alone, whatever limiter counts it: a request that several
+//! limits of one key decide needs one lock. What tells the limiters' states apart there is a
+//! number of each, as secret as the seed.
 
 use std::fmt;
 use std::hash::Hasher;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use siphasher::sip::SipHasher13 as Sip;
 use siphasher::sip128::{Hasher128, SipHasher13 as Sip128};
@@ -29,11 +34,6 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    #[inline]
-    fn new(id: u64, place: u64) -> Fingerprint {
-        Fingerprint { id: Fingerprint::usable(id), place }
-    }
-
     /// The nearest id that a table can hold.
     #[inline]
     pub(crate) fn usable(id: u64) -> u64 {
@@ -41,15 +41,38 @@ impl Fingerprint {
     }
 }
 
-/// Takes fingerprints for one limiter; another limiter's of the same key are unrelated.
+/// A key's hash, whoever counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Hashed {
+    id: u64,
+    place: u64,
+}
+
+impl Hashed {
+    /// The key's fingerprint for the limiter of this number.
+    #[inline]
+    fn counted_by(self, limiter: u64) -> Fingerprint {
+        Fingerprint { id: Fingerprint::usable(self.id ^ limiter), place: self.place }
+    }
+}
+
+/// Takes fingerprints for one limiter; another limiter's of the same key have another id.
 #[derive(Clone)]
 pub(crate) struct Fingerprints {
+    hashes: Arc<Hashes>,
+    /// What tells its ids from those of other limiters.
+    limiter: u64,
+    /// Of a key that has no part, and so is always the same.
+    nobody: Fingerprint,
+}
+
+/// What all limiters of a store take fingerprints with.
+pub(crate) struct Hashes {
     /// For keys of one part of bytes, hashed where they lie.
     single: Hash,
     /// For all others, hashed as they are written down.
     composite: Hash,
-    /// Of a key that has no part, and so is always the same.
-    nobody: Fingerprint,
+    seed: Seed,
 }
 
 /// A keyed hash.
@@ -63,10 +86,10 @@ struct Hash {
 const SHORT: usize = 128;
 
 impl Fingerprints {
-    pub(crate) fn new(seed: &Seed, limiter: &str) -> Fingerprints {
-        let (single, composite) = (Hash::new(seed, limiter, 1), Hash::new(seed, limiter, 2));
-        let nobody = composite.of(&[]);
-        Fingerprints { single, composite, nobody }
+    pub(crate) fn new(hashes: &Arc<Hashes>, limiter: &str) -> Fingerprints {
+        let limiter = random(&hashes.seed, [0, 0], limiter.as_bytes());
+        let nobody = hashes.composite.of(&[]).counted_by(limiter);
+        Fingerprints { hashes: Arc::clone(hashes), limiter, nobody }
     }
 
     /// What [`of`](Self::of) gives for a key that has no part.
@@ -77,6 +100,17 @@ impl Fingerprints {
 
     #[inline]
     pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Fingerprint {
+        self.hashes.of(key).counted_by(self.limiter)
+    }
+}
+
+impl Hashes {
+    pub(crate) fn new(seed: &Seed) -> Hashes {
+        Hashes { single: Hash::new(seed, 1), composite: Hash::new(seed, 2), seed: *seed }
+    }
+
+    #[inline]
+    fn of(&self, key: &(impl Key + ?Sized)) -> Hashed {
         if let Some(bytes) = key.as_single() {
             return self.single.of(bytes);
         }
@@ -88,14 +122,14 @@ impl Fingerprints {
 
     /// What [`of_parts`](Self::of_parts) gives for a key of one address.
     #[inline(always)]
-    fn of_ip(&self, ip: IpAddr) -> Fingerprint {
+    fn of_ip(&self, ip: IpAddr) -> Hashed {
         match ip {
             IpAddr::V4(ip) => self.composite.of(&name::written_ip::<4, 5>(ip.octets())),
             IpAddr::V6(ip) => self.composite.of(&name::written_ip::<16, 17>(ip.octets())),
         }
     }
 
-    fn of_parts(&self, key: &(impl Key + ?Sized)) -> Fingerprint {
+    fn of_parts(&self, key: &(impl Key + ?Sized)) -> Hashed {
         let mut buffer = [0_u8; SHORT];
         let (mut length, mut count, mut last_is_bytes) = (0_usize, 0, false);
         key.parts(&mut |part| {
@@ -123,14 +157,14 @@ impl Fingerprints {
     }
 
     /// A type of somebody's own that has one part of bytes is the same key as those bytes.
-    fn of_only_part(&self, key: &(impl Key + ?Sized)) -> Fingerprint {
-        let mut fingerprint = Fingerprint::default();
+    fn of_only_part(&self, key: &(impl Key + ?Sized)) -> Hashed {
+        let mut hashed = Hashed::default();
         key.parts(&mut |part| {
             if let Part::Bytes(bytes) = part {
-                fingerprint = self.single.of(bytes);
+                hashed = self.single.of(bytes);
             }
         });
-        fingerprint
+        hashed
     }
 }
 
@@ -141,14 +175,24 @@ impl fmt::Debug for Fingerprints {
     }
 }
 
+impl fmt::Debug for Hashes {
+    /// The secret stays one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hashes").finish_non_exhaustive()
+    }
+}
+
+/// A number that nobody knows without the seed, another for each purpose and text.
+fn random(seed: &Seed, purpose: [u8; 2], text: &[u8]) -> u64 {
+    let mut sip = Sip::new_with_key(seed);
+    sip.write(&purpose);
+    sip.write(text);
+    sip.finish()
+}
+
 impl Hash {
-    fn new(seed: &Seed, limiter: &str, purpose: u8) -> Hash {
-        let random = |counter: u8| {
-            let mut sip = Sip::new_with_key(seed);
-            sip.write(&[purpose, counter]);
-            sip.write(limiter.as_bytes());
-            sip.finish()
-        };
+    fn new(seed: &Seed, purpose: u8) -> Hash {
+        let random = |counter: u8| random(seed, [purpose, counter], &[]);
         let mut secret = [0; 192];
         for (counter, word) in (2..).zip(secret.chunks_exact_mut(8)) {
             word.copy_from_slice(&random(counter).to_le_bytes());
@@ -156,23 +200,29 @@ impl Hash {
         Hash { secret, long: Sip128::new_with_keys(random(0), random(1)) }
     }
 
+    /// Apart, so that the other need not make room for what it works with.
+    #[cold]
+    fn of_long(&self, bytes: &[u8]) -> Hashed {
+        let mut long = self.long;
+        long.write(bytes);
+        finish(&long)
+    }
+
     #[inline]
-    fn of(&self, bytes: &[u8]) -> Fingerprint {
+    fn of(&self, bytes: &[u8]) -> Hashed {
         if bytes.len() > SHORT {
-            let mut long = self.long;
-            long.write(bytes);
-            return finish(&long);
+            return self.of_long(bytes);
         }
         let hash = xxh3_128_with_secret(bytes, &self.secret).to_le_bytes();
         let (id, place) = hash.split_at(8);
         let word = |half: &[u8]| half.try_into().map_or(0, u64::from_le_bytes);
-        Fingerprint::new(word(id), word(place))
+        Hashed { id: word(id), place: word(place) }
     }
 }
 
-fn finish(hasher: &Sip128) -> Fingerprint {
+fn finish(hasher: &Sip128) -> Hashed {
     let hash = hasher.finish128();
-    Fingerprint::new(hash.h1, hash.h2)
+    Hashed { id: hash.h1, place: hash.h2 }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -180,32 +230,44 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn fingerprints(seed: &Seed, limiter: &str) -> Fingerprints {
+        Fingerprints::new(&Arc::new(Hashes::new(seed)), limiter)
+    }
+
     proptest! {
         #[test]
         fn an_address_has_the_fingerprint_of_its_parts(seed: [u8; 16], ip: IpAddr) {
-            let fingerprints = Fingerprints::new(&seed, "limiter");
-            prop_assert_eq!(fingerprints.of(&ip), fingerprints.of_parts(&ip));
+            let fingerprints = fingerprints(&seed, "limiter");
+            prop_assert_eq!(fingerprints.hashes.of(&ip), fingerprints.hashes.of_parts(&ip));
             prop_assert_eq!(fingerprints.of(&ip), fingerprints.of(&super::super::KeyName::new(&ip)));
         }
 
         #[test]
-        fn under_another_seed_or_limiter_a_key_lies_elsewhere(
+        fn under_another_seed_a_key_lies_elsewhere(
             seeds: [[u8; 16]; 2], text in "[a-z]{0,200}"
         ) {
             prop_assume!(seeds[0] != seeds[1]);
-            let [of, other] = seeds.map(|seed| Fingerprints::new(&seed, "limiter"));
-            let named = Fingerprints::new(&seeds[0], "another");
-            for fingerprints in [other, named] {
-                prop_assert_ne!(of.of(&text).id, fingerprints.of(&text).id);
-                prop_assert_ne!(of.of(&text).place, fingerprints.of(&text).place);
-                prop_assert_ne!(of.of(&(&text, 1)).id, fingerprints.of(&(&text, 1)).id);
-                prop_assert_ne!(of.of(&(&text, 1)).place, fingerprints.of(&(&text, 1)).place);
-            }
+            let [of, other] = seeds.map(|seed| fingerprints(&seed, "limiter"));
+            prop_assert_ne!(of.of(&text).id, other.of(&text).id);
+            prop_assert_ne!(of.of(&text).place, other.of(&text).place);
+            prop_assert_ne!(of.of(&(&text, 1)).id, other.of(&(&text, 1)).id);
+            prop_assert_ne!(of.of(&(&text, 1)).place, other.of(&(&text, 1)).place);
+        }
+
+        #[test]
+        fn for_another_limiter_a_key_lies_in_the_same_shard_under_another_id(
+            seed: [u8; 16], text in "[a-z]{0,200}"
+        ) {
+            let [of, other] = ["limiter", "another"].map(|name| fingerprints(&seed, name));
+            prop_assert_ne!(of.of(&text).id, other.of(&text).id);
+            prop_assert_eq!(of.of(&text).place, other.of(&text).place);
+            prop_assert_ne!(of.of(&(&text, 1)).id, other.of(&(&text, 1)).id);
+            prop_assert_eq!(of.of(&(&text, 1)).place, other.of(&(&text, 1)).place);
         }
 
         #[test]
         fn a_key_without_parts_is_known_in_advance(seed: [u8; 16]) {
-            let fingerprints = Fingerprints::new(&seed, "limiter");
+            let fingerprints = fingerprints(&seed, "limiter");
             let nobody: &[&str] = &[];
             prop_assert_eq!(fingerprints.of(nobody), fingerprints.of_nobody());
         }

@@ -10,7 +10,7 @@ mod name;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZero;
 
-pub(crate) use fingerprint::{Fingerprint, Fingerprints, Seed};
+pub(crate) use fingerprint::{Fingerprint, Fingerprints, Hashes, Seed};
 pub use name::KeyName;
 pub(crate) use name::write_part;
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use crate::algorithm::State;
 use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::{Decision, Figures};
-use crate::key::{Fingerprint, KeyName, Name, Seed};
+use crate::key::{Fingerprint, Hashes, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +81,7 @@ pub(crate) struct Memory {
     pub(crate) settings: Settings,
     /// Told apart from every other store of the process, also of those that are gone.
     id: u64,
+    pub(crate) hashes: Arc<Hashes>,
     shards: Lines,
     registry: Registry,
     /// Keys held, and places claimed for keys about to be: never above `max_keys`.
@@ -107,6 +108,7 @@ impl Memory {
         let blocks = Blocks::new(settings.max_keys);
         Memory {
             id: refused::new_store(),
+            hashes: Arc::new(Hashes::new(&settings.seed)),
             shards: Lines::new(settings.shards),
             settings,
             registry: Registry::default(),

@@ -33,7 +33,7 @@ use crate::limit::{Limit, LimitError};
 use crate::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"tollgate";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Why a snapshot could not be restored.
 #[derive(Debug)]
