@@ -147,16 +147,14 @@ pub struct Decisions<'a> {
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a>]) {
-        let turns = &mut self.turns;
-        self.charged = charge_all(charges, Charge::joint, |_, turn| turns.push(turn));
+        self.charged = charge_all(charges, Charge::joint, &mut self.turns);
         if self.charged == Charged::Repeated {
             self.turns.clear();
             let (merged, too_much) = merged(charges);
             if !too_much.contains(&true) {
                 return self.decide(&merged);
             }
-            let turns = &mut self.turns;
-            look_all(&merged, Charge::joint, |_, turn| turns.push(turn));
+            look_all(&merged, Charge::joint, &mut self.turns);
             (self.charged, self.too_much) = (Charged::None, Some(too_much));
         }
     }

@@ -108,7 +108,11 @@ impl Limiter {
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.with(&key, |memory, entry, now| memory.charge(entry, now, cost))
+        let (fingerprint, memory) = (self.0.fingerprints.of(&key), self.memory());
+        // The clock is read while the slot is on its way.
+        let spot = memory.fetch(fingerprint);
+        let entry = Entry { named: &self.0.named, fingerprint, key: &key };
+        memory.charge_at(spot, &entry, memory.now(), cost)
     }
 
     /// [`check_n`](Self::check_n) that tells nothing of what goes ahead at once, for edges that
@@ -118,12 +122,8 @@ impl Limiter {
     #[doc(hidden)]
     #[inline]
     pub fn pass_n(&self, key: impl Key, cost: u64, decision: &mut Option<Decision>) -> bool {
-        self.with(&key, |memory, entry, now| {
-            memory.charge_or_pass::<true>(entry, now, cost, |told| {
-                let passes = told.is_allowed() && told.delay().is_zero();
-                *decision = (!passes).then_some(told);
-            }) || decision.is_none()
-        })
+        self.with(&key, |memory, entry, now| memory.charge_or_pass(decision, entry, now, cost));
+        decision.is_none()
     }
 
     /// What [`check`](Self::check) would say, taking nothing.

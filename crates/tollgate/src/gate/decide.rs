@@ -57,6 +57,16 @@ impl<'p> Pending<'p, '_> {
     }
 }
 
+/// A list that acts on whatever is added to it.
+struct Each<F>(F);
+
+impl<T, F: FnMut(T)> Extend<T> for Each<F> {
+    #[inline(always)]
+    fn extend<I: IntoIterator<Item = T>>(&mut self, all: I) {
+        all.into_iter().for_each(&mut self.0);
+    }
+}
+
 /// How requests are decided.
 pub(super) struct Deciding<'f> {
     pub(super) in_force: &'f InForce,
@@ -115,13 +125,18 @@ impl Deciding<'_> {
                 pending.push(Pending { applied, named, joint });
             });
         }
-        let ruled = &mut charges.ruled;
-        let charged = charge_all(&pending, Pending::joint, |charge, turn| {
-            let mut met =
-                Ruled::new(charge.applied.number, charge.named.number, false, Duration::ZERO);
-            met.meet(&turn);
-            ruled.push(met);
-        });
+        let (ruled, mut of) = (&mut charges.ruled, pending.iter());
+        let charged = charge_all(
+            &pending,
+            Pending::joint,
+            &mut Each(|turn: Turn<'_>| {
+                if let Some(Pending { applied, named, .. }) = of.next() {
+                    let mut met = Ruled::new(applied.number, named.number, false, Duration::ZERO);
+                    met.meet(&turn);
+                    ruled.push(met);
+                }
+            }),
+        );
         debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
         charges.ruled.iter_mut().for_each(|ruled| ruled.charged(charged));
         if charged != Charged::All {
@@ -244,13 +259,13 @@ impl Deciding<'_> {
         take: bool,
     ) -> Option<Timestamp> {
         let mut of = charges.iter_mut();
-        let meet = |_: &Pending<'_, '_>, turn: Turn<'_>| {
+        let mut meet = Each(|turn: Turn<'_>| {
             of.next().into_iter().for_each(|told| told.ruled.meet(&turn));
-        };
+        });
         let charged = if take {
-            charge_all(pending, Pending::joint, meet)
+            charge_all(pending, Pending::joint, &mut meet)
         } else {
-            look_all(pending, Pending::joint, meet);
+            look_all(pending, Pending::joint, &mut meet);
             Charged::None
         };
         debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");

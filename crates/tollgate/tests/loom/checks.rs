@@ -97,52 +97,58 @@ fn a_reset_beside_a_check_leaves_a_key_as_one_order_of_them_would() {
     });
 }
 
+/// Keys of two limiters: one key is in one shard whoever counts it, and of several pairs some are in
+/// two, whatever the hash is.
+const ONE_KEY: [&str; 2] = ["ana", "ana"];
+const PAIRS: [[&str; 2]; 5] =
+    [["ana", "a"], ["ben", "b"], ["cem", "c"], ["dea", "d"], ["eva", "e"]];
+
 /// Over `user` (two units) and `ip` (one), each thread naming them in another order.
-fn opposite_orders_take_all_or_nothing(max_keys: usize, key: &'static str) {
+fn opposite_orders_take_all_or_nothing(max_keys: usize, [who, from]: [&'static str; 2]) {
     explore(move || {
         let store = store(max_keys);
         let user = store.limiter("user", hourly(2)).unwrap();
         let ip = store.limiter("ip", hourly(1)).unwrap();
         let (other_user, other_ip) = (user.clone(), ip.clone());
         let (a, b) = both(
-            move || check_all(&[other_user.charge(&key), other_ip.charge(&key)]).is_allowed(),
-            || check_all(&[ip.charge(&key), user.charge(&key)]).is_allowed(),
+            move || check_all(&[other_user.charge(&who), other_ip.charge(&from)]).is_allowed(),
+            || check_all(&[ip.charge(&from), user.charge(&who)]).is_allowed(),
         );
         assert!(a != b, "one of two fits");
-        assert_eq!((user.status(key).used(), ip.status(key).used()), (1, 1));
+        assert_eq!((user.status(who).used(), ip.status(from).used()), (1, 1));
         assert_eq!(store.len(), 2);
     });
 }
 
 #[test]
 fn two_limits_in_opposite_orders_are_taken_all_or_nothing() {
-    opposite_orders_take_all_or_nothing(ONE_SHARD, "ana");
+    opposite_orders_take_all_or_nothing(ONE_SHARD, ONE_KEY);
 }
 
-/// Of several keys some have their two states in two shards, whatever the hash is.
 #[test]
 fn two_limits_in_two_shards_never_wait_for_each_other_in_a_circle() {
-    for key in ["ana", "ben", "cem", "dea", "eva"] {
-        opposite_orders_take_all_or_nothing(TWO_SHARDS, key);
+    for keys in PAIRS {
+        opposite_orders_take_all_or_nothing(TWO_SHARDS, keys);
     }
 }
 
 /// Known buckets are decided on a path of their own.
 #[test]
 fn two_known_buckets_in_opposite_orders_are_taken_all_or_nothing() {
-    for (max_keys, key) in [(ONE_SHARD, "ana"), (TWO_SHARDS, "ben"), (TWO_SHARDS, "eva")] {
+    let in_two = PAIRS.map(|keys| (TWO_SHARDS, keys));
+    for (max_keys, [who, from]) in in_two.into_iter().chain([(ONE_SHARD, ONE_KEY)]) {
         explore(move || {
             let store = store(max_keys);
             let user = store.limiter("user", Limit::per_hour(3)).unwrap();
             let ip = store.limiter("ip", Limit::per_hour(2)).unwrap();
-            assert!(check_all(&[user.charge(&key), ip.charge(&key)]).is_allowed());
+            assert!(check_all(&[user.charge(&who), ip.charge(&from)]).is_allowed());
             let (other_user, other_ip) = (user.clone(), ip.clone());
             let (a, b) = both(
-                move || check_all(&[other_user.charge(&key), other_ip.charge(&key)]).is_allowed(),
-                || check_all(&[ip.charge(&key), user.charge(&key)]).is_allowed(),
+                move || check_all(&[other_user.charge(&who), other_ip.charge(&from)]).is_allowed(),
+                || check_all(&[ip.charge(&from), user.charge(&who)]).is_allowed(),
             );
             assert!(a != b, "one of two fits");
-            assert_eq!((user.status(key).used(), ip.status(key).used()), (2, 2));
+            assert_eq!((user.status(who).used(), ip.status(from).used()), (2, 2));
         });
     }
 }
@@ -161,6 +167,26 @@ fn a_denied_limit_is_never_seen_charging_the_others() {
         );
         assert!(!joint && single);
     });
+}
+
+/// There the first charge is taken before the second is looked at, and put back.
+#[test]
+fn a_known_bucket_that_denies_is_never_seen_charging_the_others() {
+    let in_two = PAIRS.map(|keys| (TWO_SHARDS, keys));
+    for (max_keys, [who, from]) in in_two.into_iter().chain([(ONE_SHARD, ONE_KEY)]) {
+        explore(move || {
+            let store = store(max_keys);
+            let user = store.limiter("user", Limit::per_hour(2)).unwrap();
+            let ip = store.limiter("ip", Limit::per_hour(1)).unwrap();
+            assert!(check_all(&[user.charge(&who), ip.charge(&from)]).is_allowed());
+            let (other_user, other_ip) = (user.clone(), ip.clone());
+            let (joint, single) = both(
+                move || check_all(&[other_user.charge(&who), other_ip.charge(&from)]).is_allowed(),
+                || user.check(who).is_allowed(),
+            );
+            assert!(!joint && single);
+        });
+    }
 }
 
 /// A thread that remembers `ana` as refused, and another that changes her state meanwhile.

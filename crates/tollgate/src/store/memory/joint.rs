@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::evict::Room;
 use super::few::{Few, charge_few};
-use super::line::Locked;
+use super::line::{Locked, Place};
 use super::met::Met;
 use super::shard::{Call, Reclaim};
 use super::{Entry, Memory, Named};
@@ -23,9 +23,8 @@ pub(crate) const INLINE: usize = 4;
 #[derive(Clone, Copy)]
 pub(crate) struct Joint<'a> {
     pub(super) memory: &'a Memory,
-    pub(super) shard: usize,
-    /// Where its lock is.
-    pub(super) address: usize,
+    /// Where its shard is.
+    pub(super) place: Place<'a>,
     pub(crate) entry: Entry<'a>,
     pub(crate) cost: u64,
 }
@@ -70,65 +69,61 @@ struct Group<'g, 'a, C> {
     rooms: SmallVec<[Option<Room>; INLINE]>,
 }
 
-/// Decides all charges and takes all or none; tells of each in order. A caller's own list is filled
-/// directly: what is collected first is copied once more.
+/// Decides all charges and takes all or none; adds what became of each to `turns`, in order. A
+/// caller's own list is filled directly: what is collected first is copied once more.
 #[inline]
-pub(crate) fn charge_all<'c, 'a, C>(
-    charges: &'c [C],
+pub(crate) fn charge_all<'a, C>(
+    charges: &[C],
     joint: fn(&C) -> &Joint<'a>,
-    mut tell: impl FnMut(&'c C, Turn<'a>),
+    turns: &mut impl Extend<Turn<'a>>,
 ) -> Charged {
     let known = match charges {
-        [a] => charge_known([a], joint, &mut tell),
-        [a, b] => charge_known([a, b], joint, &mut tell),
-        [a, b, c] => charge_known([a, b, c], joint, &mut tell),
+        [a] => charge_known([joint(a)], turns),
+        [a, b] => charge_known([joint(a), joint(b)], turns),
+        [a, b, c] => charge_known([joint(a), joint(b), joint(c)], turns),
         _ => None,
     };
     known.unwrap_or_else(|| {
-        let mut turns: SmallVec<[Turn<'a>; INLINE]> =
-            charges.iter().map(|charge| Turn::new(joint(charge))).collect();
-        let charged = charge_any(charges, joint, &mut turns);
-        charges.iter().zip(turns).for_each(|(charge, turn)| tell(charge, turn));
+        let (charged, all) = charge_any(charges, joint);
+        turns.extend(all);
         charged
     })
 }
 
-/// Decides all charges and takes all or none, if they are of the common kind; tells of each.
+/// [`charge_all`] of a few charges, if they are of the common kind.
 #[inline(always)]
-fn charge_known<'c, 'a, C, const N: usize>(
-    charges: [&'c C; N],
-    joint: fn(&C) -> &Joint<'a>,
-    tell: &mut impl FnMut(&'c C, Turn<'a>),
+fn charge_known<'a, const N: usize>(
+    joints: [&Joint<'a>; N],
+    turns: &mut impl Extend<Turn<'a>>,
 ) -> Option<Charged> {
-    let joints = charges.map(joint);
-    let Few { allowed, now, words } = charge_few(&joints)?;
-    for (number, charge) in charges.into_iter().enumerate() {
-        let [at, owed] = words[number];
-        let met = Met::state([at, owed, 0]);
-        tell(charge, Turn { now, met, ..Turn::new(joints[number]) });
-    }
+    let Few { allowed, now, met } = charge_few(joints)?;
+    turns.extend((0..N).map(|number| {
+        let [at, owed] = met[number];
+        Turn { now, met: Met::state([at, owed, 0]), ..Turn::new(joints[number]) }
+    }));
     Some(if allowed { Charged::All } else { Charged::None })
 }
 
-/// Decides all charges and takes all or none, of whatever kind. `turns` are theirs, in the same
-/// order.
+/// [`charge_all`] of charges of whatever kind.
 #[cold]
+#[inline(never)]
 fn charge_any<'a, C>(
     charges: &[C],
     joint: fn(&C) -> &Joint<'a>,
-    turns: &mut [Turn<'a>],
-) -> Charged {
-    let mut group = Group { charges, joint, turns, rooms: SmallVec::new() };
+) -> (Charged, SmallVec<[Turn<'a>; INLINE]>) {
+    let mut turns: SmallVec<[Turn<'a>; INLINE]> =
+        charges.iter().map(|charge| Turn::new(joint(charge))).collect();
+    let mut group = Group { charges, joint, turns: &mut turns, rooms: SmallVec::new() };
     let order = group.lock_order();
     let is_again = |pair: &[usize]| group.joint(pair[0]).rank() == group.joint(pair[1]).rank();
     if order.windows(2).any(is_again) {
-        return Charged::Repeated;
+        return (Charged::Repeated, turns);
     }
     group.read_time();
     loop {
         match group.charge(&order) {
-            Verdict::AllAllowed => return Charged::All,
-            Verdict::SomeDenied | Verdict::SomeWrong => return Charged::None,
+            Verdict::AllAllowed => return (Charged::All, turns),
+            Verdict::SomeDenied | Verdict::SomeWrong => return (Charged::None, turns),
             Verdict::Full => group.make_room(),
         }
     }
@@ -168,9 +163,9 @@ impl<'a, C> Group<'_, 'a, C> {
         let mut places: SmallVec<[usize; INLINE]> = SmallVec::new();
         let mut last = None;
         for number in order {
-            let Joint { memory, shard, address, .. } = *self.joint(*number);
-            if last.replace(address) != Some(address) {
-                shards.push(memory.shards.lock(shard));
+            let place = self.joint(*number).place;
+            if last.replace(place.address()) != Some(place.address()) {
+                shards.push(place.lock());
             }
             places.push(shards.len() - 1);
         }
@@ -264,7 +259,7 @@ impl<'a, C> Group<'_, 'a, C> {
             let is_ours = |shard, id| {
                 (0..self.charges.len()).map(|number| self.joint(number)).any(|joint| {
                     std::ptr::eq(joint.memory, memory)
-                        && (joint.shard, joint.entry.fingerprint.id) == (shard, id)
+                        && (joint.shard(), joint.entry.fingerprint.id) == (shard, id)
                 })
             };
             self.rooms[number] = Some(memory.room_beside(entry.fingerprint, &call, &is_ours));
@@ -275,15 +270,20 @@ impl<'a, C> Group<'_, 'a, C> {
 impl<'a> Joint<'a> {
     #[inline]
     pub(crate) fn new(memory: &'a Memory, entry: Entry<'a>) -> Joint<'a> {
-        let shard = memory.shard_of(entry.fingerprint);
-        memory.shards.fetch(shard, entry.fingerprint.id);
-        Joint { memory, shard, address: memory.shards.address(shard), entry, cost: 1 }
+        let place = memory.place(entry.fingerprint);
+        place.fetch(entry.fingerprint.id);
+        Joint { memory, place, entry, cost: 1 }
+    }
+
+    /// The number of its shard.
+    pub(super) fn shard(&self) -> usize {
+        self.memory.shard_of(self.entry.fingerprint)
     }
 
     /// What orders the locks.
     #[inline(always)]
     pub(super) fn rank(&self) -> (usize, u64) {
-        (self.address, self.entry.fingerprint.id)
+        (self.place.address(), self.entry.fingerprint.id)
     }
 
     /// Whether both charge the same key.

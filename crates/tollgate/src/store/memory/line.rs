@@ -1,37 +1,40 @@
 //! The shards' locks, and what can be known of a shard without its lock.
 
+#[cfg(not(loom))]
+use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::home::Home;
 use super::page::PAGE_SLOTS;
 use super::registry::Registry;
 use super::reserved::Reserved;
 use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::slots::{MOST_PAGES, Slots};
-use super::table::{Slot, home};
+use super::table::Slot;
 use crate::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait};
 
 /// All shards of a store.
 #[derive(Debug)]
-pub(super) struct Lines {
-    lines: Box<[Line]>,
-    /// Apart from the locks: everybody reads them, and a line that is only read stays in every
-    /// core's cache.
-    hints: Box<[Hint]>,
+pub(super) struct Lines(Box<[Line]>);
+
+/// A shard, its lock on a cache line of its own, so that neighbours' locks do not disturb each
+/// other; and on the next what everybody reads, which stays in every core's cache.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Line {
+    shard: BriefMutex<Shard>,
+    hint: Hint,
 }
 
-/// A shard on a cache line of its own, so that neighbours' locks do not disturb each other.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Line(BriefMutex<Shard>);
-
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 64);
+const _: () = assert!(offset_of!(Line, hint) == 64 && size_of::<Line>() == 128);
 
 /// What can be known of a shard without its lock.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Hint {
     /// Where its table begins, or [`PAGED`], and how many homes it has, as of some moment: only to
     /// fetch ahead, for which a stale answer is as harmless as a wrong one.
@@ -54,27 +57,24 @@ const CACHE_LINE: usize = 64;
 
 impl Lines {
     pub(super) fn new(shards: usize) -> Lines {
-        Lines {
-            lines: (0..shards).map(|_| Line::default()).collect(),
-            hints: (0..shards).map(|_| Hint::default()).collect(),
-        }
+        Lines((0..shards).map(|_| Line::default()).collect())
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.lines.len()
+        self.0.len()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         let tables: usize = self.lock_each().map(|shard| shard.table.heap_bytes()).sum();
-        let pages = self.hints.iter().filter_map(|hint| hint.pages.get());
+        let pages = self.0.iter().filter_map(|line| line.hint.pages.get());
         let pages: usize = pages.map(|pages| size_of_val(&**pages)).sum();
-        size_of_val(&*self.lines) + size_of_val(&*self.hints) + pages + tables
+        size_of_val(&*self.0) + pages + tables
     }
 
     #[inline]
     pub(super) fn at(&self, shard: usize) -> Place<'_> {
-        Place { line: &self.lines[shard], hint: &self.hints[shard] }
+        Place(&self.0[shard])
     }
 
     #[inline]
@@ -82,40 +82,21 @@ impl Lines {
         self.at(shard).lock()
     }
 
-    /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must;
-    /// and whether somebody else had it first.
-    #[inline(always)]
-    pub(super) fn guard(&self, shard: usize) -> (BriefGuard<'_, Shard>, bool) {
-        lock_or_wait(&self.lines[shard].0)
-    }
-
     /// Every shard in turn; one is unlocked before the next is locked if the caller drops it.
     pub(super) fn lock_each(&self) -> impl Iterator<Item = Locked<'_>> {
         (0..self.len()).map(|shard| self.lock(shard))
     }
-
-    /// What orders the locks of several stores: where the shard's is.
-    #[inline]
-    pub(super) fn address(&self, shard: usize) -> usize {
-        self.lines.as_ptr().wrapping_add(shard).addr()
-    }
-
-    /// Brings the slot of `id` and the shard's lock near before it is locked: the wait for memory,
-    /// or for the core that had the lock last, then passes beside other work.
-    #[inline]
-    pub(super) fn fetch(&self, shard: usize, id: u64) {
-        prefetch_to_write(self.address(shard));
-        let hint = &self.hints[shard];
-        let address = hint.address(home(id, hint.homes.load(Ordering::Relaxed)));
-        prefetch(address);
-        prefetch(address.wrapping_add(CACHE_LINE));
-    }
 }
 
 /// A shard, not locked.
-pub(super) struct Place<'a> {
-    line: &'a Line,
-    hint: &'a Hint,
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a>(&'a Line);
+
+/// A key's shard, and where in its table the key should be.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) home: Home,
 }
 
 impl Hint {
@@ -155,28 +136,53 @@ impl Hint {
 }
 
 impl<'a> Place<'a> {
+    /// Brings the slot of `id` and the shard's lock near before it is locked: the wait for memory,
+    /// or for the core that had the lock last, then passes beside other work.
+    #[inline(always)]
+    pub(crate) fn fetch(self, id: u64) -> Spot<'a> {
+        prefetch_to_write(self.address());
+        let home = Home::of(id, self.0.hint.homes.load(Ordering::Relaxed));
+        let address = self.0.hint.address(home.index());
+        prefetch(address);
+        prefetch(address.wrapping_add(CACHE_LINE));
+        Spot { place: self, home }
+    }
+
     /// Counts that it was disturbed; the caller has locked it.
     pub(super) fn disturb(&self) {
-        self.hint.disturb();
+        self.0.hint.disturb();
+    }
+
+    /// What orders the locks of several stores: where the shard's is.
+    #[inline(always)]
+    pub(super) fn address(&self) -> usize {
+        std::ptr::from_ref(self.0).addr()
+    }
+
+    /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must;
+    /// and whether somebody else had it first.
+    #[inline(always)]
+    pub(super) fn guard(&self) -> (BriefGuard<'a, Shard>, bool) {
+        lock_or_wait(&self.0.shard)
     }
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'a> {
-        let (shard, waited) = lock_or_wait(&self.line.0);
-        Locked { hint: self.hint, shard, waited }
+        let (shard, waited) = self.guard();
+        Locked { hint: &self.0.hint, shard, waited }
     }
 
     /// How often it was disturbed.
     #[inline(always)]
     pub(super) fn disturbed(&self) -> u64 {
         // Relaxed: a change that happened before this call is seen whatever the ordering.
-        self.hint.disturbed.load(Ordering::Relaxed)
+        self.0.hint.disturbed.load(Ordering::Relaxed)
     }
 
     /// Whether keys of it have open reservations.
     #[inline(always)]
     pub(super) fn is_reserved(&self) -> bool {
-        !self.hint.reserved.is_empty()
+        !self.0.hint.reserved.is_empty()
     }
 }
 
@@ -194,6 +200,13 @@ impl<'a> Locked<'a> {
     #[inline(always)]
     pub(super) fn reserved(&self) -> &'a Reserved {
         &self.hint.reserved
+    }
+
+    /// How often it was disturbed, before what is done now.
+    #[inline(always)]
+    pub(super) fn disturbed(&self) -> u64 {
+        // Relaxed: written under the lock.
+        self.hint.disturbed.load(Ordering::Relaxed)
     }
 
     /// [`Shard::insert`].

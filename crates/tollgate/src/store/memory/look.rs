@@ -39,23 +39,24 @@ impl Memory {
     }
 }
 
-/// Decides all charges, as they stand at one instant, and takes none; tells of each in order.
-pub(crate) fn look_all<'c, 'a, C>(
-    charges: &'c [C],
+/// Decides all charges, as they stand at one instant, and takes none; adds what became
+/// of each to a list, in order.
+pub(crate) fn look_all<'a, C>(
+    charges: &[C],
     joint: fn(&C) -> &Joint<'a>,
-    mut tell: impl FnMut(&'c C, Turn<'a>),
+    to: &mut impl Extend<Turn<'a>>,
 ) {
     let joints: SmallVec<[&Joint<'a>; INLINE]> = charges.iter().map(joint).collect();
     let mut turns: SmallVec<[Turn<'a>; INLINE]> =
         joints.iter().map(|joint| Turn { now: joint.memory.now(), ..Turn::new(joint) }).collect();
     let mut locked = joints.clone();
-    locked.sort_unstable_by_key(|joint| joint.address);
-    locked.dedup_by_key(|joint| joint.address);
+    locked.sort_unstable_by_key(|joint| joint.place.address());
+    locked.dedup_by_key(|joint| joint.place.address());
     let mut shards: SmallVec<[Locked<'_>; INLINE]> =
-        locked.iter().map(|joint| joint.memory.shards.lock(joint.shard)).collect();
+        locked.iter().map(|joint| joint.place.lock()).collect();
     let mut new: SmallVec<[bool; INLINE]> = SmallVec::new();
     for (joint, turn) in joints.iter().zip(&mut turns) {
-        let place = locked.partition_point(|other| other.address < joint.address);
+        let place = locked.partition_point(|other| other.place.address() < joint.place.address());
         let shard = &mut shards[place];
         joint.memory.tend(shard, joint.entry.fingerprint.id, turn.now.as_nanos());
         new.push(shard.table.find(joint.entry.fingerprint.id).is_err());
@@ -63,7 +64,7 @@ pub(crate) fn look_all<'c, 'a, C>(
     }
     drop(shards);
     deny_without_room(&joints, &new, &mut turns);
-    charges.iter().zip(turns).for_each(|(charge, turn)| tell(charge, turn));
+    to.extend(turns);
 }
 
 /// What a charge meets that is not taken.

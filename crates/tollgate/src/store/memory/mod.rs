@@ -10,6 +10,7 @@ mod change;
 mod evict;
 mod few;
 mod forget;
+mod home;
 mod joint;
 mod line;
 mod look;
@@ -23,6 +24,7 @@ mod reserved;
 mod shard;
 mod slots;
 mod snapshot;
+mod step;
 mod store;
 mod table;
 mod upkeep;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 
 use crate::algorithm::State;
 use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
-use crate::decision::{Decision, Figures};
+use crate::decision::Decision;
 use crate::key::{Fingerprint, Hashes, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
@@ -42,6 +44,7 @@ use crate::waiting::Waiting;
 pub(crate) use blocks::{Blocks, Culprit};
 pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all};
 use line::{Lines, Locked};
+pub(crate) use line::{Place, Spot};
 pub(crate) use look::look_all;
 pub(crate) use met::Met;
 pub(crate) use registry::Named;
@@ -161,93 +164,6 @@ impl Memory {
         }
     }
 
-    /// Decides, and takes if allowed.
-    #[inline(always)]
-    pub(crate) fn charge(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
-        let mut decision = Decision::UNDECIDED;
-        self.charge_into(&mut decision, entry, now, cost);
-        decision
-    }
-
-    /// [`charge`](Self::charge), the decision written where it is wanted: returning it by value
-    /// through several calls would copy it as often.
-    #[inline(always)]
-    pub(crate) fn charge_into(
-        &self,
-        decision: &mut Decision,
-        entry: &Entry<'_>,
-        now: Timestamp,
-        cost: u64,
-    ) {
-        self.charge_or_pass::<false>(entry, now, cost, |told| *decision = told);
-    }
-
-    /// [`charge_into`](Self::charge_into), telling the decision; where `PASS` is said and the charge
-    /// goes ahead at once, true instead.
-    #[inline(always)]
-    pub(crate) fn charge_or_pass<const PASS: bool>(
-        &self,
-        entry: &Entry<'_>,
-        now: Timestamp,
-        cost: u64,
-        tell: impl FnOnce(Decision),
-    ) -> bool {
-        if cost == 0 {
-            tell(self.peek(entry, now, 0));
-            return false;
-        }
-        let call = self.call(entry.named, now);
-        let place = self.shards.at(self.shard_of(entry.fingerprint));
-        // What was refused may be there again once a reservation has timed out.
-        if !place.is_reserved()
-            && let Some(words) = refused::recall(self.id, entry, place.disturbed())
-            && let Some(refused) = call.refused(words, cost)
-        {
-            tell(refused);
-            return false;
-        }
-        let mut shard = place.lock();
-        self.tend(&mut shard, entry.fingerprint.id, call.now);
-        if shard.waited {
-            shard.bring_to_front(entry.fingerprint.id);
-        }
-        let Some((bucket, words)) = shard.known_bucket(entry.fingerprint.id, entry.named) else {
-            tell(self.charge_any(shard, entry, &call, cost));
-            return false;
-        };
-        let (met, step) = (*words, bucket.step(*words, call.now, cost));
-        let was_empty = bucket.is_empty(met);
-        if step.allowed {
-            *words = step.after;
-            shard.table.disturbed |= was_empty;
-        } else if was_empty {
-            refused::remember(self.id, entry, place.disturbed(), met);
-        }
-        // The decision is written with the lock free again: others may be waiting for it.
-        drop(shard);
-        if PASS && step.allowed && !bucket.shapes() {
-            return true;
-        }
-        let figures = bucket.figures(&step, met[0], call.now, cost);
-        tell(Decision::new(Figures::Bucket(figures), cost));
-        false
-    }
-
-    /// [`charge`](Self::charge) of any key under any limit.
-    #[inline(never)]
-    fn charge_any(
-        &self,
-        mut shard: Locked<'_>,
-        entry: &Entry<'_>,
-        call: &Call<'_>,
-        cost: u64,
-    ) -> Decision {
-        match shard.table.find(entry.fingerprint.id) {
-            Ok(index) => shard.charge(index, call, cost),
-            Err(_) => self.charge_new(shard, entry, call, cost),
-        }
-    }
-
     /// Decides for a key that is not in the table, and adds it if allowed.
     #[inline(never)]
     fn charge_new(
@@ -324,8 +240,14 @@ impl Memory {
 
     /// Brings the key's slot and its lock near, ahead of a charge.
     #[inline]
-    pub(crate) fn fetch(&self, fingerprint: Fingerprint) {
-        self.shards.fetch(self.shard_of(fingerprint), fingerprint.id);
+    pub(crate) fn fetch(&self, fingerprint: Fingerprint) -> Spot<'_> {
+        self.place(fingerprint).fetch(fingerprint.id)
+    }
+
+    /// Where the key's shard is.
+    #[inline]
+    pub(crate) fn place(&self, fingerprint: Fingerprint) -> Place<'_> {
+        self.shards.at(self.shard_of(fingerprint))
     }
 
     #[inline]

@@ -133,7 +133,7 @@ pub(super) fn deny_without_room<'a>(joints: &[&Joint<'a>], new: &[bool], turns: 
         return;
     }
     let mut outlook = Outlook::default();
-    outlook.passed.extend(joints.iter().map(|joint| (joint.shard, joint.entry.fingerprint.id)));
+    outlook.passed.extend(joints.iter().map(|joint| (joint.shard(), joint.entry.fingerprint.id)));
     // Places that are free are claimed in the order of the locks.
     let mut claiming: SmallVec<[usize; INLINE]> = (0..joints.len()).filter(|at| new[*at]).collect();
     claiming.sort_unstable_by_key(|at| joints[*at].rank());

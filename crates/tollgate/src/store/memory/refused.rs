@@ -9,8 +9,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Entry;
 use crate::algorithm::Packed;
+use crate::key::Fingerprint;
 #[cfg(loom)]
 use loom::thread_local;
 
@@ -20,6 +20,14 @@ const PLACES: usize = 16;
 /// How often a key is refused before it is remembered, with no other of its place in between: most
 /// keys do not insist, and to meet one that did among many others takes the processor by surprise.
 const INSISTS: u32 = 8;
+
+/// A key, of this store, under the limit of this number. By value: what is lent is kept in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Who {
+    pub(super) store: u64,
+    pub(super) limit: u32,
+    pub(super) fingerprint: Fingerprint,
+}
 
 /// A key's state, as of when its shard had been disturbed so often. Each in a cell of its own, so
 /// that mostly no more than the first is read.
@@ -70,43 +78,59 @@ pub(super) fn new_store() -> u64 {
 /// The state of a key under the limit that asks, if this thread remembers it and its shard has not
 /// been disturbed since.
 #[inline(always)]
-pub(super) fn recall(store: u64, entry: &Entry<'_>, disturbed: u64) -> Option<Packed> {
+pub(super) fn recall(who: Who, disturbed: u64) -> Option<Packed> {
     REFUSED.with(|places| {
-        let refused = &places[place(entry)];
-        if refused.id.get() != entry.fingerprint.id {
+        let refused = &places[place(who.fingerprint)];
+        if refused.id.get() != who.fingerprint.id {
             return None;
         }
-        let holds = refused.place.get() == entry.fingerprint.place
-            && refused.store.get() == store
-            && refused.limit.get() == entry.named.number
+        let holds = refused.place.get() == who.fingerprint.place
+            && refused.store.get() == who.store
+            && refused.limit.get() == who.limit
             && refused.disturbed.get() == disturbed;
         holds.then(|| refused.words.get())
     })
 }
 
 /// Remembers the state of a key that was refused; its shard is locked, and had been disturbed so
-/// often before. At first only that it was.
-#[inline]
-pub(super) fn remember(store: u64, entry: &Entry<'_>, disturbed: u64, words: Packed) {
+/// often before. At first only that it was, which is all that most come to.
+#[inline(always)]
+pub(super) fn remember(who: Who, disturbed: u64, words: Packed) {
+    let is_again = REFUSED.with(|places| {
+        let refused = &places[place(who.fingerprint)];
+        let is_again = refused.last.get() == who.fingerprint.id;
+        if !is_again {
+            refused.last.set(who.fingerprint.id);
+            refused.times.set(1);
+        }
+        is_again
+    });
+    if is_again {
+        remember_again(who, disturbed, words);
+    }
+}
+
+/// [`remember`] of a key that was the last to be refused in its place.
+#[inline(never)]
+fn remember_again(who: Who, disturbed: u64, words: Packed) {
     REFUSED.with(|places| {
-        let refused = &places[place(entry)];
-        let id = entry.fingerprint.id;
-        let times = if refused.last.replace(id) == id { refused.times.get() + 1 } else { 1 };
+        let refused = &places[place(who.fingerprint)];
+        let times = refused.times.get() + 1;
         if times < INSISTS {
             refused.times.set(times);
             return;
         }
-        refused.id.set(id);
-        refused.place.set(entry.fingerprint.place);
-        refused.store.set(store);
-        refused.limit.set(entry.named.number);
+        refused.id.set(who.fingerprint.id);
+        refused.place.set(who.fingerprint.place);
+        refused.store.set(who.store);
+        refused.limit.set(who.limit);
         refused.disturbed.set(disturbed);
         refused.words.set(words);
     });
 }
 
 #[inline(always)]
-fn place(entry: &Entry<'_>) -> usize {
+fn place(fingerprint: Fingerprint) -> usize {
     // The last byte of the id is not the fingerprint's.
-    usize::from(entry.fingerprint.id.to_le_bytes()[1]) % PLACES
+    usize::from(fingerprint.id.to_le_bytes()[1]) % PLACES
 }

@@ -1,5 +1,6 @@
 //! A shard: the part of the store behind one lock.
 
+use super::home::Home;
 use super::met::Met;
 use super::names::Names;
 use super::registry::{Named, Registry};
@@ -40,17 +41,6 @@ pub(super) enum Reclaim {
     Nothing,
 }
 
-impl Call<'_> {
-    /// The decision on a key that was refused with these words, if it still is.
-    #[inline]
-    pub(super) fn refused(&self, words: Packed, cost: u64) -> Option<Decision> {
-        let Plan::Bucket(bucket) = &self.named.plan else { return None };
-        let step = bucket.step(words, self.now, cost);
-        let figures = bucket.figures(&step, words[0], self.now, cost);
-        (!step.allowed).then(|| Decision::new(Figures::Bucket(figures), cost))
-    }
-}
-
 impl Shard {
     /// Decides for the key at `index` and takes if it is allowed.
     #[inline(never)]
@@ -84,15 +74,18 @@ impl Shard {
     }
 
     /// The bucket behind `named` and the words of the key `id`, if they are in a slot and under the
-    /// bucket's numbers: what most checks meet.
+    /// bucket's numbers: what most checks meet. Its home is `likely` there.
     #[inline(always)]
-    pub(super) fn known_bucket<'n>(
+    pub(super) fn known_bucket<'n, const NEAR: usize>(
         &mut self,
         id: u64,
         named: &'n Named,
+        likely: Home,
     ) -> Option<(&'n Bucket, &mut Packed)> {
         match (&named.plan, named.tag) {
-            (Plan::Bucket(bucket), Some(tag)) => Some((bucket, self.table.known(id, tag)?)),
+            (Plan::Bucket(bucket), Some(tag)) => {
+                Some((bucket, self.table.known::<NEAR>(id, tag, likely)?))
+            }
             _ => None,
         }
     }

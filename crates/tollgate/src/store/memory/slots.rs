@@ -120,13 +120,13 @@ impl Slots {
         }
     }
 
-    /// The first slot from `index` on for which `is_it`, and where it is. Not past the end of a page:
-    /// who finds none has to look again.
+    /// The first slot from `index` on that is not `before` the one sought, and where it is. Not past
+    /// the end of a page: who finds none has to look again.
     #[inline(always)]
-    pub(super) fn seek_mut(
+    pub(super) fn seek_mut<const NEAR: usize>(
         &mut self,
         index: usize,
-        is_it: impl Fn(&Slot) -> bool,
+        before: impl Fn(&Slot) -> bool,
     ) -> Option<(usize, &mut Slot)> {
         let rest = match self {
             Slots::Plain(slots) => slots.get_mut(index..)?,
@@ -135,7 +135,14 @@ impl Slots {
                 &mut page[index % PAGE_SLOTS..]
             }
         };
-        (index..).zip(rest).find(|(_, slot)| is_it(slot))
+        // Without branches: how far a key is from its home is another for each, and would take the
+        // processor by surprise.
+        let (near, others) = rest.split_first_chunk_mut::<NEAR>()?;
+        let at: usize = near.iter().map(|slot| usize::from(before(slot))).sum();
+        match near.get_mut(at) {
+            Some(slot) => Some((index + at, slot)),
+            None => (index + NEAR..).zip(others).find(|(_, slot)| !before(slot)),
+        }
     }
 
     /// Adds its slots to those in large tables, or takes them off.

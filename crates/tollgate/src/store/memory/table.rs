@@ -13,6 +13,7 @@
 use std::num::NonZeroU8;
 
 use super::aside::Aside;
+use super::home::{Home, home};
 use super::page::PAGE_SLOTS;
 use super::slots::{Form, MOST_PAGES, Slots};
 use crate::algorithm::Packed;
@@ -137,10 +138,17 @@ impl Table {
     /// [`find`](Self::find): the less there is to do for one key after its slot has come, the sooner
     /// the processor asks for the next key's, while it still waits for this one.
     #[inline(always)]
-    pub(super) fn known(&mut self, id: u64, tag: NonZeroU8) -> Option<&mut Packed> {
+    pub(super) fn known<const NEAR: usize>(
+        &mut self,
+        id: u64,
+        tag: NonZeroU8,
+        likely: Home,
+    ) -> Option<&mut Packed> {
         let tagged = id | u64::from(tag.get());
-        let is_past = |slot: &Slot| slot.tagged.wrapping_sub(1) >= id;
-        let (index, slot) = self.slots.seek_mut(home(id, self.homes), is_past)?;
+        let (index, slot) = self.slots.seek_mut::<NEAR>(likely.among(id, self.homes), |slot| {
+            // Not yet there, nor, since 0 wraps to the largest number, a free one.
+            slot.tagged.wrapping_sub(1) < id
+        })?;
         if slot.tagged != tagged {
             return None;
         }
@@ -374,13 +382,6 @@ fn homes_for(rows: usize, form: Form) -> usize {
         Form::Plain => (rows * 10).div_ceil(7),
         Form::Paged => (rows * 4).div_ceil(3),
     }
-}
-
-/// The fingerprint scaled to the number of homes.
-#[inline]
-#[allow(clippy::cast_possible_truncation, reason = "the shifted product is below `homes`")]
-pub(super) fn home(id: u64, homes: u32) -> usize {
-    ((u128::from(id) * u128::from(homes)) >> 64) as usize
 }
 
 // What a check reads of a key: two or three to a cache line.
