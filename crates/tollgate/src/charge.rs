@@ -2,50 +2,77 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::fmt;
+use std::{fmt, ptr};
 
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
-use crate::key::Key;
+use crate::key::{Fingerprint, Hashed, Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
-use crate::store::memory::{Charged, Entry, INLINE, Joint, Turn, charge_all, look_all};
+use crate::store::memory::{
+    Charged, Entry, INLINE, Joint, Known, Memory, Turn, charge_any, charge_known, look_all,
+};
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
 #[derive(Clone, Copy)]
 #[must_use = "a charge is taken by check_all"]
 pub struct Charge<'a> {
-    joint: Joint<'a>,
+    limiter: &'a Limiter,
+    key: &'a dyn Name,
+    cost: u64,
 }
+
+/// A key that was hashed, and by which store.
+type Last<'a> = Option<(&'a dyn Name, &'a Memory, Hashed)>;
 
 impl<'a> Charge<'a> {
     #[inline]
     pub(crate) fn new(limiter: &'a Limiter, key: &'a impl Key) -> Charge<'a> {
-        let (named, fingerprint) = (limiter.named(), limiter.fingerprint(key));
-        let entry = Entry { named, fingerprint, key };
-        Charge { joint: Joint::new(limiter.memory(), entry) }
-    }
-
-    #[inline]
-    fn joint(&self) -> &Joint<'a> {
-        &self.joint
+        Charge { limiter, key, cost: 1 }
     }
 
     /// How many units to take; one if not said.
     #[inline]
     pub fn cost(mut self, units: u64) -> Charge<'a> {
-        self.joint.cost = units;
+        self.cost = units;
         self
+    }
+
+    /// What finds the state. Several limits are mostly of one key, and that one variable, which is
+    /// hashed once.
+    #[inline(always)]
+    fn fingerprint(&self, last: &mut Last<'a>) -> Fingerprint {
+        let memory = self.limiter.memory();
+        let hashed = match *last {
+            Some((key, of, hashed)) if ptr::eq(key, self.key) && ptr::eq(of, memory) => hashed,
+            _ => self.key.hashed(&memory.hashes),
+        };
+        *last = Some((self.key, memory, hashed));
+        self.limiter.fingerprint_of(hashed)
+    }
+
+    #[inline(always)]
+    fn known(&self, last: &mut Last<'a>) -> Known<'a> {
+        let fingerprint = self.fingerprint(last);
+        Known::new(self.limiter.memory(), fingerprint, self.limiter.named(), self.cost)
+    }
+
+    fn joint(&self) -> Joint<'a> {
+        let (named, fingerprint) = (self.limiter.named(), self.fingerprint(&mut None));
+        let mut joint =
+            Joint::new(self.limiter.memory(), Entry { named, fingerprint, key: self.key });
+        joint.cost = self.cost;
+        joint
     }
 }
 
 impl fmt::Debug for Charge<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Charge")
-            .field("limiter", &self.joint.entry.named.limiter)
-            .field("key", &self.joint.entry.key.name())
-            .field("cost", &self.joint.cost)
+            .field("limiter", &self.limiter.name())
+            .field("key", &self.key.name())
+            .field("cost", &self.cost)
             .finish()
     }
 }
@@ -76,17 +103,17 @@ pub fn check_all<'a>(charges: &[Charge<'a>]) -> Decisions<'a> {
 /// The charges, those of one limiter and key added up; and of each whether that is past what a number
 /// holds.
 #[cold]
-fn merged<'a>(charges: &[Charge<'a>]) -> (Vec<Charge<'a>>, Box<[bool]>) {
-    let mut merged: Vec<Charge<'a>> = Vec::with_capacity(charges.len());
+fn merged<'a>(charges: &[Joint<'a>]) -> (Vec<Joint<'a>>, Box<[bool]>) {
+    let mut merged: Vec<Joint<'a>> = Vec::with_capacity(charges.len());
     let mut too_much = Vec::with_capacity(charges.len());
     for charge in charges {
-        match merged.iter().position(|other| other.joint.is_same_key(&charge.joint)) {
+        match merged.iter().position(|other| other.is_same_key(charge)) {
             Some(at) => {
-                let first = &mut merged[at].joint;
-                too_much[at] |= first.cost.checked_add(charge.joint.cost).is_none();
-                first.add_cost(charge.joint.cost);
+                let first = &mut merged[at];
+                too_much[at] |= first.cost.checked_add(charge.cost).is_none();
+                first.add_cost(charge.cost);
                 // Whichever comes first, the stricter numbers decide.
-                let (named, other) = (first.entry.named, charge.joint.entry.named);
+                let (named, other) = (first.entry.named, charge.entry.named);
                 if strictness(&other.limit, &named.limit).is_lt() {
                     first.entry.named = other;
                 }
@@ -147,15 +174,35 @@ pub struct Decisions<'a> {
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a>]) {
-        self.charged = charge_all(charges, Charge::joint, &mut self.turns);
-        if self.charged == Charged::Repeated {
+        let (turns, mut last) = (&mut self.turns, None);
+        let mut known = |charge: &Charge<'a>| charge.known(&mut last);
+        let charged = match charges {
+            [a] => charge_known(&[known(a)], turns),
+            [a, b] => charge_known(&[known(a), known(b)], turns),
+            [a, b, c] => charge_known(&[known(a), known(b), known(c)], turns),
+            _ => None,
+        };
+        match charged {
+            Some(charged) => self.charged = charged,
+            None => self.decide_any(charges),
+        }
+    }
+
+    /// [`decide`](Self::decide) for charges of whatever kind.
+    #[cold]
+    fn decide_any(&mut self, charges: &[Charge<'a>]) {
+        let joints: SmallVec<[Joint<'a>; INLINE]> = charges.iter().map(Charge::joint).collect();
+        (self.charged, self.turns) = charge_any(&joints, |joint| joint);
+        if self.charged != Charged::Repeated {
+            return;
+        }
+        let (merged, too_much) = merged(&joints);
+        if too_much.contains(&true) {
             self.turns.clear();
-            let (merged, too_much) = merged(charges);
-            if !too_much.contains(&true) {
-                return self.decide(&merged);
-            }
-            look_all(&merged, Charge::joint, &mut self.turns);
+            look_all(&merged, |joint| joint, &mut self.turns);
             (self.charged, self.too_much) = (Charged::None, Some(too_much));
+        } else {
+            (self.charged, self.turns) = charge_any(&merged, |joint| joint);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::algorithm;
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::charge::Charge;
 use crate::decision::{Decision, Status};
-use crate::key::{Fingerprint, Fingerprints, Key, KeyName};
+use crate::key::{Fingerprint, Fingerprints, Hashed, Key, KeyName};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservation;
 use crate::store::memory::{Entry, Memory, MemoryStore, MemoryStoreBuilder, Named, WhenFull};
@@ -309,6 +309,11 @@ impl Limiter {
     #[inline]
     pub(crate) fn fingerprint(&self, key: &impl Key) -> Fingerprint {
         self.0.fingerprints.of(key)
+    }
+
+    #[inline]
+    pub(crate) fn fingerprint_of(&self, key: Hashed) -> Fingerprint {
+        self.0.fingerprints.of_hashed(key)
     }
 
     #[inline]

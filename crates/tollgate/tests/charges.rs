@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Charge, CostError, Limit, Limiter, ManualClock, MemoryStore, Outcome, check_all};
+use tollgate::{
+    Charge, CostError, Key, Limit, Limiter, ManualClock, MemoryStore, Outcome, Part, check_all,
+};
 use tollgate_testkit::{cases, one_limit_of_each};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,6 +20,32 @@ fn store() -> MemoryStore {
 
 fn limiter(limit: Limit) -> Limiter {
     store().limiter("limit", limit).expect("the test's numbers are valid")
+}
+
+/// Keys of several charges that are one variable are hashed once: what only begins there is another.
+#[test]
+fn a_key_and_its_first_part_at_one_address_are_two_keys() {
+    #[repr(C)]
+    struct Tenant {
+        name: &'static str,
+        number: u64,
+    }
+    impl Key for Tenant {
+        fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+            (self.name, self.number).parts(part);
+        }
+    }
+    let (store, tenant) = (store(), Tenant { name: "acme", number: 7 });
+    let [whole, part] = ["whole", "part"]
+        .map(|name| store.limiter(name, Limit::per_hour(9)).expect("the test's numbers are valid"));
+    assert!(std::ptr::addr_eq(&raw const tenant, &raw const tenant.name));
+    // Known, so that it would be found.
+    assert!(part.check(("acme", 7_u64)).is_allowed());
+    for _ in 0..2 {
+        assert!(check_all(&[whole.charge(&tenant), part.charge(&tenant.name)]).is_allowed());
+    }
+    assert_eq!(whole.status(("acme", 7_u64)).used(), 2);
+    assert_eq!((part.status("acme").used(), part.status(("acme", 7_u64)).used()), (2, 1));
 }
 
 #[test]

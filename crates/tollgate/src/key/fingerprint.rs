@@ -43,7 +43,7 @@ impl Fingerprint {
 
 /// A key's hash, whoever counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Hashed {
+pub(crate) struct Hashed {
     id: u64,
     place: u64,
 }
@@ -100,7 +100,13 @@ impl Fingerprints {
 
     #[inline]
     pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Fingerprint {
-        self.hashes.of(key).counted_by(self.limiter)
+        self.of_hashed(self.hashes.of(key))
+    }
+
+    /// That of a key which is hashed already, by the same store.
+    #[inline]
+    pub(crate) fn of_hashed(&self, key: Hashed) -> Fingerprint {
+        key.counted_by(self.limiter)
     }
 }
 
@@ -110,7 +116,7 @@ impl Hashes {
     }
 
     #[inline]
-    fn of(&self, key: &(impl Key + ?Sized)) -> Hashed {
+    pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Hashed {
         if let Some(bytes) = key.as_single() {
             return self.single.of(bytes);
         }

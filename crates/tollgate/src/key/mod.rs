@@ -10,7 +10,7 @@ mod name;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZero;
 
-pub(crate) use fingerprint::{Fingerprint, Fingerprints, Hashes, Seed};
+pub(crate) use fingerprint::{Fingerprint, Fingerprints, Hashed, Hashes, Seed};
 pub use name::KeyName;
 pub(crate) use name::write_part;
 
@@ -116,14 +116,19 @@ pub trait Key {
     }
 }
 
-/// A key of whatever type, for its name alone.
+/// A key of whatever type.
 pub(crate) trait Name {
     fn name(&self) -> KeyName;
+    fn hashed(&self, hashes: &Hashes) -> Hashed;
 }
 
 impl<K: Key> Name for K {
     fn name(&self) -> KeyName {
         KeyName::new(self)
+    }
+
+    fn hashed(&self, hashes: &Hashes) -> Hashed {
+        hashes.of(self)
     }
 }
 

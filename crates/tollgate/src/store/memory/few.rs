@@ -9,13 +9,39 @@
 
 use std::hint::select_unpredictable;
 
-use super::home::{Home, NEAR_TOGETHER};
-use super::joint::Joint;
+use super::home::{Home, NEAR};
 use super::line::Place;
 use super::shard::Shard;
+use super::{Memory, Named};
 use crate::algorithm::Packed;
+use crate::key::Fingerprint;
 use crate::sync::BriefGuard;
 use crate::time::Timestamp;
+
+/// A charge of a key that may be known, and no more than is needed if it is: the fewer words there are
+/// to write, the sooner the processor comes to the lock.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) place: Place<'a>,
+    pub(super) id: u64,
+    pub(super) named: &'a Named,
+    pub(super) cost: u64,
+}
+
+impl<'a> Known<'a> {
+    /// Its slot and its lock are brought near.
+    #[inline(always)]
+    pub(crate) fn new(
+        memory: &'a Memory,
+        fingerprint: Fingerprint,
+        named: &'a Named,
+        cost: u64,
+    ) -> Known<'a> {
+        let place = memory.fetch(fingerprint).place;
+        Known { memory, place, id: fingerprint.id, named, cost }
+    }
+}
 
 /// What became of a few charges.
 pub(super) struct Few<const N: usize> {
@@ -27,23 +53,22 @@ pub(super) struct Few<const N: usize> {
 
 /// Decides all charges and takes all or none; `None` if they are not of the common kind.
 #[inline(always)]
-pub(super) fn charge_few<const N: usize>(joints: [&Joint<'_>; N]) -> Option<Few<N>> {
-    let first = joints.first()?;
+pub(super) fn charge_few<const N: usize>(charges: &[Known<'_>; N]) -> Option<Few<N>> {
+    let first = charges.first()?;
     let (mut is_common, mut is_one) = (true, true);
-    for (number, joint) in joints.iter().enumerate() {
-        let id = |joint: &Joint<'_>| joint.entry.fingerprint.id;
-        let is_repeated = joints[..number].iter().any(|other| id(other) == id(joint));
-        is_common &= !is_repeated && joint.cost > 0 && std::ptr::eq(joint.memory, first.memory);
-        is_one &= joint.place.address() == first.place.address();
+    for (number, charge) in charges.iter().enumerate() {
+        let is_repeated = charges[..number].iter().any(|other| other.id == charge.id);
+        is_common &= !is_repeated && charge.cost > 0 && std::ptr::eq(charge.memory, first.memory);
+        is_one &= charge.place.address() == first.place.address();
     }
     if !is_common {
         return None;
     }
     let now = first.memory.now();
     if is_one {
-        charge(lock(&first.place, &joints)?, joints, now)
+        charge(lock(&first.place, charges)?, charges, now)
     } else {
-        charge(Several::lock(&joints)?, joints, now)
+        charge(Several::lock(charges)?, charges, now)
     }
 }
 
@@ -77,15 +102,15 @@ impl<const N: usize> Shards for Several<'_, N> {
 
 impl<'a, const N: usize> Several<'a, N> {
     #[inline(always)]
-    fn lock(joints: &[&Joint<'a>; N]) -> Option<Several<'a, N>> {
-        let places = joints.map(|joint| joint.place);
+    fn lock(charges: &[Known<'a>; N]) -> Option<Several<'a, N>> {
+        let places = charges.map(|charge| charge.place);
         let is_lower = |place: &Place<'_>, than: &Place<'_>| place.address() < than.address();
         let rank = |place| places.iter().map(|other| usize::from(is_lower(other, &place))).sum();
         let mut shards = Several { guards: [const { None }; N], ranks: places.map(rank) };
         let order = sorted(places);
         for at in 0..N {
             if at == 0 || is_lower(&order[at - 1], &order[at]) {
-                shards.guards[at] = Some(lock(&order[at], joints)?);
+                shards.guards[at] = Some(lock(&order[at], charges)?);
             }
         }
         Some(shards)
@@ -108,12 +133,11 @@ fn sorted<const N: usize>(mut places: [Place<'_>; N]) -> [Place<'_>; N] {
 
 /// `None` if it has held units: they are watched by who takes its time.
 #[inline(always)]
-fn lock<'a>(place: &Place<'a>, joints: &[&Joint<'a>]) -> Option<BriefGuard<'a, Shard>> {
+fn lock<'a>(place: &Place<'a>, charges: &[Known<'a>]) -> Option<BriefGuard<'a, Shard>> {
     let (mut shard, waited) = place.guard();
     if waited {
-        let is_here = |joint: &&&Joint<'_>| joint.place.address() == place.address();
-        let first = joints.iter().find(is_here);
-        first.iter().for_each(|joint| shard.bring_to_front(joint.entry.fingerprint.id));
+        let first = charges.iter().find(|charge| charge.place.address() == place.address());
+        first.iter().for_each(|charge| shard.bring_to_front(charge.id));
     }
     (!place.is_reserved()).then_some(shard)
 }
@@ -122,21 +146,19 @@ fn lock<'a>(place: &Place<'a>, joints: &[&Joint<'a>]) -> Option<BriefGuard<'a, S
 #[inline(always)]
 fn charge<const N: usize>(
     mut shards: impl Shards,
-    joints: [&Joint<'_>; N],
+    charges: &[Known<'_>; N],
     now: Timestamp,
 ) -> Option<Few<N>> {
     let (mut met, mut taken) = ([[0; 2]; N], 0);
     for number in 0..N {
-        let Joint { place, entry, cost, .. } = joints[number];
+        let Known { place, id, named, cost, .. } = charges[number];
         let shard = shards.of(number)?;
-        let Some((bucket, words)) =
-            shard.known_bucket::<NEAR_TOGETHER>(entry.fingerprint.id, entry.named, Home::default())
-        else {
-            put_back(shards, &joints[..taken], &met);
+        let Some((bucket, words)) = shard.known_bucket::<NEAR>(id, named, Home::default()) else {
+            put_back(shards, &charges[..taken], &met);
             return None;
         };
         met[number] = *words;
-        let step = bucket.step(*words, now.as_nanos(), *cost);
+        let step = bucket.step(*words, now.as_nanos(), cost);
         if step.allowed && taken == number {
             taken += 1;
             if bucket.is_empty(*words) {
@@ -146,19 +168,17 @@ fn charge<const N: usize>(
         }
     }
     if taken < N {
-        put_back(shards, &joints[..taken], &met);
+        put_back(shards, &charges[..taken], &met);
     }
     Some(Few { allowed: taken == N, now, met })
 }
 
 /// Makes the states of these charges, which are the first, what they were.
 #[cold]
-fn put_back(mut shards: impl Shards, taken: &[&Joint<'_>], met: &[Packed]) {
-    for (number, (Joint { entry, .. }, met)) in taken.iter().zip(met).enumerate() {
+fn put_back(mut shards: impl Shards, taken: &[Known<'_>], met: &[Packed]) {
+    for (number, (Known { id, named, .. }, met)) in taken.iter().zip(met).enumerate() {
         let shard = shards.of(number);
-        let known = shard.and_then(|shard| {
-            shard.known_bucket::<NEAR_TOGETHER>(entry.fingerprint.id, entry.named, Home::default())
-        });
+        let known = shard.and_then(|shard| shard.known_bucket::<NEAR>(*id, named, Home::default()));
         known.into_iter().for_each(|(_, words)| *words = *met);
     }
 }

@@ -2,12 +2,11 @@
 
 /// How many slots from its home on are looked at without branches, as measured. How far a key is from
 /// home differs from key to key, and a branch on it is foretold wrongly each time; but every slot that
-/// is looked at must have arrived. A check by itself waits for memory anyway. In a batch two lines of
-/// slots have been brought ahead, and a third would be waited for. Charges of several keys are the
-/// longest, and have the least room for more.
-pub(super) const NEAR_ALONE: usize = 4;
+/// is looked at must have arrived.
+pub(super) const NEAR: usize = 4;
+
+/// The same in a batch: two lines of slots have been brought ahead, and a third would be waited for.
 pub(super) const NEAR_IN_BATCH: usize = 3;
-pub(super) const NEAR_TOGETHER: usize = 2;
 
 /// Where a key's home is among so many: worked out ahead of the lock, and mostly still so.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::evict::Room;
-use super::few::{Few, charge_few};
+use super::few::{Few, Known, charge_few};
 use super::line::{Locked, Place};
 use super::met::Met;
 use super::shard::{Call, Reclaim};
@@ -77,13 +77,14 @@ pub(crate) fn charge_all<'a, C>(
     joint: fn(&C) -> &Joint<'a>,
     turns: &mut impl Extend<Turn<'a>>,
 ) -> Charged {
-    let known = match charges {
-        [a] => charge_known([joint(a)], turns),
-        [a, b] => charge_known([joint(a), joint(b)], turns),
-        [a, b, c] => charge_known([joint(a), joint(b), joint(c)], turns),
+    let known = |charge| joint(charge).known();
+    let charged = match charges {
+        [a] => charge_known(&[known(a)], turns),
+        [a, b] => charge_known(&[known(a), known(b)], turns),
+        [a, b, c] => charge_known(&[known(a), known(b), known(c)], turns),
         _ => None,
     };
-    known.unwrap_or_else(|| {
+    charged.unwrap_or_else(|| {
         let (charged, all) = charge_any(charges, joint);
         turns.extend(all);
         charged
@@ -92,14 +93,14 @@ pub(crate) fn charge_all<'a, C>(
 
 /// [`charge_all`] of a few charges, if they are of the common kind.
 #[inline(always)]
-fn charge_known<'a, const N: usize>(
-    joints: [&Joint<'a>; N],
+pub(crate) fn charge_known<'a, const N: usize>(
+    charges: &[Known<'a>; N],
     turns: &mut impl Extend<Turn<'a>>,
 ) -> Option<Charged> {
-    let Few { allowed, now, met } = charge_few(joints)?;
+    let Few { allowed, now, met } = charge_few(charges)?;
     turns.extend((0..N).map(|number| {
-        let [at, owed] = met[number];
-        Turn { now, met: Met::state([at, owed, 0]), ..Turn::new(joints[number]) }
+        let (Known { named, cost, .. }, [at, owed]) = (charges[number], met[number]);
+        Turn { named, cost, now, met: Met::state([at, owed, 0]) }
     }));
     Some(if allowed { Charged::All } else { Charged::None })
 }
@@ -107,7 +108,7 @@ fn charge_known<'a, const N: usize>(
 /// [`charge_all`] of charges of whatever kind.
 #[cold]
 #[inline(never)]
-fn charge_any<'a, C>(
+pub(crate) fn charge_any<'a, C>(
     charges: &[C],
     joint: fn(&C) -> &Joint<'a>,
 ) -> (Charged, SmallVec<[Turn<'a>; INLINE]>) {
@@ -273,6 +274,12 @@ impl<'a> Joint<'a> {
         let place = memory.place(entry.fingerprint);
         place.fetch(entry.fingerprint.id);
         Joint { memory, place, entry, cost: 1 }
+    }
+
+    #[inline(always)]
+    fn known(&self) -> Known<'a> {
+        let Joint { memory, place, entry: Entry { named, fingerprint, .. }, cost } = *self;
+        Known { memory, place, id: fingerprint.id, named, cost }
     }
 
     /// The number of its shard.

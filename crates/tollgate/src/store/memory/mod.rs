@@ -42,7 +42,8 @@ use crate::time::{Clock, Timestamp};
 use crate::waiting::Waiting;
 
 pub(crate) use blocks::{Blocks, Culprit};
-pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all};
+pub(crate) use few::Known;
+pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_known};
 use line::{Lines, Locked};
 pub(crate) use line::{Place, Spot};
 pub(crate) use look::look_all;

@@ -76,7 +76,7 @@ impl Shard {
     /// The bucket behind `named` and the words of the key `id`, if they are in a slot and under the
     /// bucket's numbers: what most checks meet. Its home is `likely` there.
     #[inline(always)]
-    pub(super) fn known_bucket<'n, const NEAR: usize>(
+    pub(super) fn known_bucket<'n, const SLOTS: usize>(
         &mut self,
         id: u64,
         named: &'n Named,
@@ -84,7 +84,7 @@ impl Shard {
     ) -> Option<(&'n Bucket, &mut Packed)> {
         match (&named.plan, named.tag) {
             (Plan::Bucket(bucket), Some(tag)) => {
-                Some((bucket, self.table.known::<NEAR>(id, tag, likely)?))
+                Some((bucket, self.table.known::<SLOTS>(id, tag, likely)?))
             }
             _ => None,
         }

@@ -123,7 +123,7 @@ impl Slots {
     /// The first slot from `index` on that is not `before` the one sought, and where it is. Not past
     /// the end of a page: who finds none has to look again.
     #[inline(always)]
-    pub(super) fn seek_mut<const NEAR: usize>(
+    pub(super) fn seek_mut<const SLOTS: usize>(
         &mut self,
         index: usize,
         before: impl Fn(&Slot) -> bool,
@@ -137,11 +137,11 @@ impl Slots {
         };
         // Without branches: how far a key is from its home is another for each, and would take the
         // processor by surprise.
-        let (near, others) = rest.split_first_chunk_mut::<NEAR>()?;
+        let (near, others) = rest.split_first_chunk_mut::<SLOTS>()?;
         let at: usize = near.iter().map(|slot| usize::from(before(slot))).sum();
         match near.get_mut(at) {
             Some(slot) => Some((index + at, slot)),
-            None => (index + NEAR..).zip(others).find(|(_, slot)| !before(slot)),
+            None => (index + SLOTS..).zip(others).find(|(_, slot)| !before(slot)),
         }
     }
 

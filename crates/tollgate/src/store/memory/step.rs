@@ -4,7 +4,7 @@
 //! slot it goes ahead to the next key's, but only so many instructions: so what comes after the slot
 //! is as little as can be, and whatever else can happen is somewhere else.
 
-use super::home::{Home, NEAR_ALONE, NEAR_IN_BATCH};
+use super::home::{Home, NEAR, NEAR_IN_BATCH};
 use super::line::{Locked, Spot};
 use super::refused::{self, Who};
 use super::shard::Call;
@@ -40,7 +40,7 @@ impl Memory {
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        match self.step::<NEAR_ALONE>(spot, entry, now, cost) {
+        match self.step::<NEAR>(spot, entry, now, cost) {
             Ok(stepped) => stepped.decision(),
             Err(decision) => decision,
         }
@@ -70,7 +70,7 @@ impl Memory {
         now: Timestamp,
         cost: u64,
     ) {
-        let told = match self.step::<NEAR_ALONE>(self.spot(entry), entry, now, cost) {
+        let told = match self.step::<NEAR>(self.spot(entry), entry, now, cost) {
             Ok(stepped) if stepped.step.allowed && !stepped.bucket.shapes() => return,
             Ok(stepped) => stepped.decision(),
             Err(told) => told,
@@ -81,7 +81,7 @@ impl Memory {
 
     /// The common charge, taken if allowed; or the decision of any other.
     #[inline(always)]
-    fn step<'a, const NEAR: usize>(
+    fn step<'a, const SLOTS: usize>(
         &self,
         Spot { place, home }: Spot<'_>,
         entry: &Entry<'a>,
@@ -103,7 +103,7 @@ impl Memory {
         let shard = place.lock();
         let stepped = match place.is_reserved() {
             true => Err(shard),
-            false => self.step_known::<NEAR>((shard, home), entry, now, cost),
+            false => self.step_known::<SLOTS>((shard, home), entry, now, cost),
         };
         stepped
             .map_err(|shard| self.charge_any(shard, &Entry { named, fingerprint, key }, now, cost))
@@ -111,7 +111,7 @@ impl Memory {
 
     /// The charge of a known key that is a bucket in a slot; of any other, the shard again.
     #[inline(always)]
-    fn step_known<'a, 's, const NEAR: usize>(
+    fn step_known<'a, 's, const SLOTS: usize>(
         &self,
         (mut shard, home): (Locked<'s>, Home),
         entry: &Entry<'a>,
@@ -122,7 +122,7 @@ impl Memory {
         if shard.waited {
             shard.bring_to_front(id);
         }
-        let Some((bucket, words)) = shard.known_bucket::<NEAR>(id, entry.named, home) else {
+        let Some((bucket, words)) = shard.known_bucket::<SLOTS>(id, entry.named, home) else {
             return Err(shard);
         };
         let (met, step) = (*words, bucket.step(*words, now, cost));
@@ -159,11 +159,10 @@ impl Memory {
     ) -> Decision {
         let call = self.call(entry.named, now);
         self.tend(&mut shard, entry.fingerprint.id, call.now);
-        let mut shard =
-            match self.step_known::<NEAR_ALONE>((shard, Home::default()), entry, now, cost) {
-                Ok(stepped) => return stepped.decision(),
-                Err(shard) => shard,
-            };
+        let mut shard = match self.step_known::<NEAR>((shard, Home::default()), entry, now, cost) {
+            Ok(stepped) => return stepped.decision(),
+            Err(shard) => shard,
+        };
         match shard.table.find(entry.fingerprint.id) {
             Ok(index) => shard.charge(index, &call, cost),
             Err(_) => self.charge_new(shard, entry, &call, cost),

@@ -138,14 +138,14 @@ impl Table {
     /// [`find`](Self::find): the less there is to do for one key after its slot has come, the sooner
     /// the processor asks for the next key's, while it still waits for this one.
     #[inline(always)]
-    pub(super) fn known<const NEAR: usize>(
+    pub(super) fn known<const SLOTS: usize>(
         &mut self,
         id: u64,
         tag: NonZeroU8,
         likely: Home,
     ) -> Option<&mut Packed> {
         let tagged = id | u64::from(tag.get());
-        let (index, slot) = self.slots.seek_mut::<NEAR>(likely.among(id, self.homes), |slot| {
+        let (index, slot) = self.slots.seek_mut::<SLOTS>(likely.among(id, self.homes), |slot| {
             // Not yet there, nor, since 0 wraps to the largest number, a free one.
             slot.tagged.wrapping_sub(1) < id
         })?;
