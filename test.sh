@@ -8,8 +8,8 @@ usage() {
 Usage: ./test.sh [--long]
 
 Formatting, lints, tests, end-to-end tests, examples, loom models, quick fuzzing and documentation, in this order;
-stops at the first failure. Needs Rust 1.88 and Python 3.11 or later; installs with apt-get what is missing of
-redis-server, nginx, haproxy, caddy, prometheus and chromium, and with pip, under target/, what the end-to-end tests need.
+stops at the first failure. Needs Rust 1.88 and Python 3.11 or later; installs with apt-get what is missing of a C compiler,
+make, redis-server, nginx, haproxy, caddy, prometheus and chromium, and with pip, under target/, what the end-to-end tests need.
 
   --long   many more random cases and longer fuzzing: an hour instead of minutes
   --help   this text
@@ -46,20 +46,28 @@ bring() {
 bring fmt rustfmt
 bring clippy clippy
 
-# The tests of the Redis store start real servers.
-if ! command -v redis-server >/dev/null; then
+# Installs a package of Debian where the command that it brings is missing.
+install() {
+    if command -v "$1" >/dev/null; then
+        return
+    fi
     as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         as_root=(sudo -n)
     fi
-    "${as_root[@]}" apt-get install -y redis-server >/dev/null 2>&1 \
-        || { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y redis-server; } >/dev/null 2>&1 \
+    "${as_root[@]}" apt-get install -y "$2" >/dev/null 2>&1 \
+        || { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y "$2"; } >/dev/null 2>&1 \
         || true
-    if ! command -v redis-server >/dev/null; then
-        echo "test.sh: redis-server is not installed and could not be, install the package redis-server" >&2
+    if ! command -v "$1" >/dev/null; then
+        echo "test.sh: $1 is not installed and could not be, install the package $2" >&2
         exit 1
     fi
-fi
+}
+# The binary's allocator and cryptography are C.
+install cc gcc
+install make make
+# The tests of the Redis store start real servers.
+install redis-server redis-server
 
 if [ "$long" = yes ]; then
     export PROPTEST_CASES="${PROPTEST_CASES:-20000}"

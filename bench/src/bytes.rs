@@ -74,10 +74,15 @@ pub(crate) fn print(who: Who, keys: usize) {
     println!("{heap} {}", resident.map_or(String::new(), |bytes| bytes.to_string()));
 }
 
-/// How much of the process is in memory, where the system says so.
-pub(crate) fn resident() -> Option<i64> {
+/// How much of this process is in memory, where the system says so.
+fn resident() -> Option<i64> {
+    resident_of("self")
+}
+
+/// How much of a process is in memory, where the system says so.
+pub(crate) fn resident_of(process: &str) -> Option<i64> {
     const PAGE: i64 = 4096;
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let text = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: i64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * PAGE)
 }

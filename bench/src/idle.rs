@@ -1,23 +1,24 @@
-//! What connections cost that nobody uses: a thousand of each transport in a process of its own,
+//! What connections cost that nobody uses: a thousand of each transport to the binary that people run,
 //! before they have said anything and after each was asked once.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::process::Command;
-use std::time::Duration;
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use tollgate::{Gate, Limit, Policy, Rule};
 
-use crate::bytes::resident;
+use crate::bytes::resident_of;
+use crate::crab::free_port;
 use crate::grpc;
-use crate::serving::serve;
 
 const CONNECTIONS: usize = 1000;
 const MEGABYTE: f64 = 1e6;
 const GOAL: f64 = 20.0;
+const BINARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/tollgate");
+const POLICY: &str = "[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nlimit = \"1000/min\"\n";
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
     Http,
     Grpc,
@@ -40,27 +41,71 @@ pub(crate) fn run() {
     }
 }
 
+/// A server of its own, of one transport alone, until it is dropped.
+struct Served {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Served {
+    /// Starts it, or says what is missing.
+    fn start(transport: Transport) -> Option<Served> {
+        let address = free_port();
+        let policy = std::env::temp_dir().join(format!("tollgate-idle-{}.toml", address.port()));
+        std::fs::write(&policy, POLICY).expect("temporary files can be written");
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--resp-threads", "1", "--policy"]).arg(&policy);
+        for (flag, of) in
+            [("--http", Transport::Http), ("--grpc", Transport::Grpc), ("--resp", Transport::Resp)]
+        {
+            let is_it = transport == of;
+            command.arg(flag).arg(if is_it { address.to_string() } else { "off".to_owned() });
+        }
+        let Ok(process) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+            println!(
+                "  {transport:?}: no figure; cargo build --release in the folder above makes the server"
+            );
+            return None;
+        };
+        let served = Served { process, address };
+        let until = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < until, "the server listens");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = std::fs::remove_file(policy);
+        Some(served)
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).expect("it listens")
+    }
+
+    fn resident(&self) -> i64 {
+        resident_of(&self.process.id().to_string()).unwrap_or_default()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 /// What the process of its own does.
 pub(crate) fn one(transport: Transport) {
-    let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_minute(1000));
-    let gate = Gate::new(Policy::new().rule(rule)).expect("the policy is right");
-    let served = serve(|server| server.resp_threads(1), gate);
-    let address = match transport {
-        Transport::Http => served.http,
-        Transport::Grpc => served.grpc,
-        Transport::Resp => served.resp,
-    };
-    let address = address.expect("it listens");
+    let Some(served) = Served::start(transport) else { return };
     // What is there once however many connections there are.
-    let connect = || TcpStream::connect(address).expect("it listens");
-    let mut first = connect();
+    let mut first = served.connect();
     ask(transport, &mut first);
-    let before = resident().unwrap_or_default();
+    let before = served.resident();
     let megabytes = || {
         std::thread::sleep(Duration::from_millis(500));
-        (resident().unwrap_or_default() - before) as f64 / MEGABYTE
+        (served.resident() - before) as f64 / MEGABYTE
     };
-    let mut idle: Vec<_> = (0..CONNECTIONS).map(|_| connect()).collect();
+    let mut idle: Vec<_> = (0..CONNECTIONS).map(|_| served.connect()).collect();
     let silent = megabytes();
     idle.iter_mut().for_each(|stream| ask(transport, stream));
     let asked = megabytes();

@@ -82,7 +82,7 @@ enum Part {
     Http,
     /// Only what idle connections take up.
     Idle,
-    /// Prints what idle connections take up in this process.
+    /// Prints what idle connections of one transport take up.
     #[command(hide = true)]
     IdleOf { transport: idle::Transport },
     /// Only the layer for tower services: beside the same by hand and beside tower_governor.

@@ -12,7 +12,6 @@ use tollgate_server::{Server, ServerBuilder, Stopped};
 pub(crate) struct Serving {
     pub(crate) http: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,
-    pub(crate) grpc: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Stopped>>,
 }
@@ -20,12 +19,12 @@ pub(crate) struct Serving {
 pub(crate) fn serve(change: impl FnOnce(ServerBuilder) -> ServerBuilder, gate: Gate) -> Serving {
     let anywhere = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime can be made");
-    let server = change(Server::builder(gate).http(anywhere).resp(anywhere).grpc(anywhere));
+    let server = change(Server::builder(gate).http(anywhere).resp(anywhere).grpc(None));
     let server = runtime.block_on(server.bind()).expect("there is a free port");
-    let (http, resp, grpc) = (server.http_address(), server.resp_address(), server.grpc_address());
+    let (http, resp) = (server.http_address(), server.resp_address());
     let (stop, stopping) = oneshot::channel::<()>();
     let run = move || runtime.block_on(server.run(async { drop(stopping.await) }));
-    Serving { http, resp, grpc, stop: Some(stop), thread: Some(std::thread::spawn(run)) }
+    Serving { http, resp, stop: Some(stop), thread: Some(std::thread::spawn(run)) }
 }
 
 impl Drop for Serving {

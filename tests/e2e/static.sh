@@ -8,8 +8,11 @@ target=x86_64-unknown-linux-musl
 if ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
     rustup target add "$target"
 fi
-# The C in it asks for nothing of a library.
-export CC_x86_64_unknown_linux_musl="${CC_x86_64_unknown_linux_musl:-gcc}"
+# The allocator in it is C, and must be made for musl, too.
+if ! command -v musl-gcc >/dev/null; then
+    apt-get install -y musl-tools >/dev/null
+fi
+export CC_x86_64_unknown_linux_musl="${CC_x86_64_unknown_linux_musl:-musl-gcc}"
 cargo build --locked -p tollgate-cli --target "$target" "$@"
 profile=debug
 for argument in "$@"; do
