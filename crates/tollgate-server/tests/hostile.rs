@@ -120,10 +120,23 @@ fn a_body_that_is_too_long_is_refused_before_it_is_read() {
 fn heads_that_are_too_large_or_no_http_are_refused() {
     let server = Running::new();
     let large = format!("GET /healthz HTTP/1.1\r\nhost: t\r\nx: {}\r\n\r\n", "x".repeat(100_000));
-    assert_eq!(server.send(large).status, 431);
+    server.send(large).problem(431);
     let many = "x: y\r\n".repeat(200);
-    assert_eq!(server.send(format!("GET /healthz HTTP/1.1\r\n{many}\r\n")).status, 431);
-    assert_eq!(server.send("\x16\x03\x01 garbage\r\n\r\n").status, 400);
+    server.send(format!("GET /healthz HTTP/1.1\r\n{many}\r\n")).problem(431);
+    for garbage in
+        ["\x16\x03\x01 garbage\r\n\r\n", "GET / HTTP/1.1\r\nno colon\r\n\r\n", "\0\r\n\r\n"]
+    {
+        let told = server.send(garbage).problem(400);
+        assert!(told["detail"].as_str().unwrap().contains("POST /v1/check HTTP/1.1"), "{told}");
+    }
+    let long = format!("GET /{} HTTP/1.1\r\nhost: t\r\n\r\n", "x".repeat(70_000));
+    assert!([414, 431].contains(&server.send(long).status));
+    // After an answer on the same connection, too.
+    let after = "GET /healthz HTTP/1.1\r\nhost: t\r\n\r\nno HTTP\r\n\r\n";
+    let mut connection = server.connect();
+    connection.write(after);
+    assert_eq!(connection.read().unwrap().status, 200);
+    connection.read().unwrap().problem(400);
     assert_eq!(server.post("/v1/check", ANA).status, 200);
 }
 

@@ -12,6 +12,7 @@ mod probe;
 mod problem;
 mod rate_limit;
 mod serve;
+mod telling;
 mod untrusted;
 mod written;
 

@@ -19,6 +19,7 @@ use tollgate_tower::PeerAddr;
 use tower_service::Service;
 
 use super::alarm::Alarm;
+use super::telling::Telling;
 use crate::app::App;
 use crate::bounds::{Bound, HEAD_TIMEOUT, WRITE_TIMEOUT};
 use crate::listen::{Accepted, Listener, Stop, drain};
@@ -112,7 +113,7 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
         .max_header_size(bounds.head)
         // A head and the beginning of a body.
         .max_buf_size(2 * bounds.head)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Telling::new(stream)), service);
     let ended = tokio::select! {
         // First, so that who is answered after the end has begun is told to go.
         biased;
@@ -124,7 +125,7 @@ async fn converse(accepted: Accepted, site: Arc<Site>, stop: Stop) {
         ended = &mut connection => ended,
     };
     if let Err(error) = ended {
-        // hyper has answered what is no HTTP by itself, and what takes too long not at all.
+        // What is no HTTP is answered by now, and what takes too long not at all.
         if error.is_parse_too_large() {
             add(app.metrics.over(Transport::Http, Bound::Head));
         } else if error.is_timeout() {
