@@ -20,7 +20,7 @@ pub fn snapshot(data: &[u8]) {
     match input.u8() % 4 {
         0 => restore(&clock, input.rest()),
         1 => {
-            let mut bytes = b"tollgate\x01\x00".to_vec();
+            let mut bytes = b"tollgate\x02\x00".to_vec();
             bytes.extend_from_slice(input.rest());
             sum(&mut bytes);
             restore(&clock, &bytes);
@@ -69,7 +69,7 @@ fn limits() -> [(&'static str, Limit); 7] {
 
 /// A snapshot of a store with a seed of zeros, so that one input always means the same bytes.
 fn real(input: &mut Input<'_>) -> Vec<u8> {
-    let mut empty = b"tollgate\x01\x00".to_vec();
+    let mut empty = b"tollgate\x02\x00".to_vec();
     // No time, no seed, one shard, no limits, no keys.
     empty.extend_from_slice(&[0; 24]);
     empty.extend_from_slice(&1_u32.to_le_bytes());
