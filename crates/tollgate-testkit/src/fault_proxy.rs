@@ -45,6 +45,8 @@ struct Shared {
     server: Mutex<SocketAddr>,
     fault: Mutex<Fault>,
     accepted: AtomicU64,
+    /// Whether somebody may be let in.
+    listens: AtomicBool,
     ended: AtomicBool,
 }
 
@@ -60,6 +62,7 @@ impl FaultProxy {
             server: Mutex::new(local(port)),
             fault: Mutex::new(Fault::None),
             accepted: AtomicU64::new(0),
+            listens: AtomicBool::new(true),
             ended: AtomicBool::new(false),
         });
         let accepting = shared.clone();
@@ -105,9 +108,11 @@ impl Shared {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all connections are to be cut.
+    /// Whether all connections are to be cut: once nobody is let in any more, so that who is cut does
+    /// not come back only to be cut again.
     fn cuts(&self) -> bool {
-        self.ended.load(Ordering::Relaxed) || self.fault() == Fault::Refuse
+        let is_shut = self.fault() == Fault::Refuse && !self.listens.load(Ordering::Relaxed);
+        self.ended.load(Ordering::Relaxed) || is_shut
     }
 
     fn wait_while(&self, fault: Fault) {
@@ -129,6 +134,7 @@ fn accept(shared: &Arc<Shared>, address: SocketAddr, first: TcpListener) {
         } else if listener.is_none() {
             listener = TcpListener::bind(address).ok();
         }
+        shared.listens.store(listener.is_some(), Ordering::Relaxed);
         let Some(listening) = &listener else {
             thread::sleep(LOOK);
             continue;
@@ -198,6 +204,7 @@ fn answer(shared: &Shared, mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     let half = bytes.len() / 2;
     match shared.fault() {
         Fault::None => to.write_all(bytes),
+        Fault::Refuse if !shared.cuts() => to.write_all(bytes),
         Fault::Refuse => Err(ErrorKind::ConnectionAborted.into()),
         Fault::Reset => {
             to.write_all(&bytes[..half])?;

@@ -126,3 +126,50 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Telling<S> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// What comes out of a connection of four bytes at a time.
+    async fn written(answer: &'static str) -> String {
+        let (stream, mut other) = duplex(4);
+        let write = async {
+            let mut telling = Telling::new(stream);
+            telling.write_all(answer.as_bytes()).await.unwrap();
+        };
+        let mut read = String::new();
+        let (_, all) = tokio::join!(write, other.read_to_string(&mut read));
+        all.unwrap();
+        read
+    }
+
+    #[tokio::test]
+    async fn what_hyper_answers_by_itself_gets_words_as_long_as_they_say() {
+        for (answer, status) in [
+            ("HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", 400),
+            ("HTTP/1.1 414 URI Too Long\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", 414),
+            ("HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\n\r\n", 431),
+        ] {
+            let told = written(answer).await;
+            let (head, body) = told.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+            assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["status"], status);
+        }
+    }
+
+    #[tokio::test]
+    async fn other_answers_pass_as_they_are() {
+        for answer in [
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}",
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 25\r\n\r\n\r\ncontent-length: 0\r\n    ",
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+        ] {
+            assert_eq!(written(answer).await, answer);
+        }
+    }
+}
