@@ -11,8 +11,8 @@ use super::page::PAGE_SLOTS;
 use super::registry::Registry;
 use super::reserved::Reserved;
 use super::shard::{Call, NewKey, Reclaim, Shard};
-use super::slots::{MOST_PAGES, Slots};
-use super::table::Slot;
+use super::slots::{Form, MOST_PAGES, Slots};
+use super::table::{Slot, Table};
 use crate::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait};
 
@@ -22,7 +22,7 @@ pub(super) struct Lines(Box<[Line]>);
 
 /// A shard, its lock on a cache line of its own, so that neighbours' locks do not disturb each
 /// other; and on the next what everybody reads, which stays in every core's cache.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C, align(64))]
 struct Line {
     shard: BriefMutex<Shard>,
@@ -31,6 +31,13 @@ struct Line {
 
 #[cfg(not(loom))]
 const _: () = assert!(offset_of!(Line, hint) == 64 && size_of::<Line>() == 128);
+
+impl Line {
+    fn new(large: Form) -> Line {
+        let shard = Shard { table: Table::new(large) };
+        Line { shard: BriefMutex::new(shard), hint: Hint::default() }
+    }
+}
 
 /// What can be known of a shard without its lock.
 #[derive(Debug, Default)]
@@ -57,7 +64,8 @@ const CACHE_LINE: usize = 64;
 
 impl Lines {
     pub(super) fn new(shards: usize) -> Lines {
-        Lines((0..shards).map(|_| Line::default()).collect())
+        let large = Form::of_large(shards);
+        Lines((0..shards).map(|_| Line::new(large)).collect())
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use crate::decision::{Decision, Figures};
 use crate::key::KeyName;
 use crate::limit::Plan;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shard {
     pub(super) table: Table,
 }
@@ -263,7 +263,7 @@ impl Shard {
             aside.names = names;
         }
         let shrinks = if reclaim == Reclaim::Memory { Shrink::Fully } else { Shrink::Slowly };
-        self.table = std::mem::take(&mut self.table).laid_out(&kept, shrinks);
+        self.table = self.table.taken_out().laid_out(&kept, shrinks);
         self.table.disturbed |= kept.len() < before;
         before - kept.len()
     }

@@ -1,8 +1,7 @@
-//! Where a table's slots are: in one piece, or, while this process has many large tables, in pages
-//! of memory that is quicker to reach.
+//! Where a table's slots are: in one piece, or, where a store has many large tables, in pages of
+//! memory that is quicker to reach.
 
 use std::ops::{Index, IndexMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::page::{PAGE_SLOTS, Page};
 use super::table::{FREE, Slot};
@@ -30,25 +29,23 @@ pub(super) enum Form {
 /// A table of so many slots is large: 48 KiB, four pages.
 const LARGE: usize = (48 << 10) / size_of::<Slot>();
 
-/// With so many slots in large tables, 12 MiB, a block for pages that is not full yet adds little
-/// to what there is; with fewer, caches reach most of them without its help.
-const CROWD: usize = (12 << 20) / size_of::<Slot>();
-
-/// The slots of all large tables of this process.
-static IN_LARGE: AtomicUsize = AtomicUsize::new(0);
+/// Where all tables of so many are large, at least 5 MiB, a block for pages that is not full yet adds
+/// little to what there is; where they are fewer, caches reach most of them without its help.
+const CROWD: usize = 112;
 
 impl Form {
-    /// What suits a table of `slots`. Only Linux is asked for huge pages, and loom's models are too
-    /// small for them.
-    pub(super) fn of(slots: usize) -> Form {
+    /// What suits the large ones of so many tables: the same for all, since a check that finds now
+    /// this and now the other takes the processor by surprise. Only Linux is asked for huge pages, and
+    /// loom's models are too small for them.
+    pub(super) fn of_large(tables: usize) -> Form {
         let can_be = cfg!(all(target_os = "linux", not(loom)));
-        let fits = (LARGE..=MOST_PAGES * PAGE_SLOTS).contains(&slots);
-        // Relaxed: a guess is enough.
-        if can_be && fits && IN_LARGE.load(Ordering::Relaxed) >= CROWD {
-            Form::Paged
-        } else {
-            Form::Plain
-        }
+        if can_be && tables >= CROWD { Form::Paged } else { Form::Plain }
+    }
+
+    /// What suits a table of `slots`, if this suits large ones.
+    pub(super) fn of(self, slots: usize) -> Form {
+        let is_large = (LARGE..=MOST_PAGES * PAGE_SLOTS).contains(&slots);
+        if is_large { self } else { Form::Plain }
     }
 }
 
@@ -63,13 +60,12 @@ impl Slots {
     /// used again.
     pub(super) fn cleared(mut self, slots: usize, form: Form) -> Slots {
         let mut pages = Box::default();
-        self.count(usize::wrapping_sub);
         match &mut self {
             Slots::Paged(old) => std::mem::swap(old, &mut pages),
             // Given back first: the new ones may be where these were.
             Slots::Plain(old) => drop(std::mem::take(old)),
         }
-        let cleared = match form {
+        match form {
             Form::Plain => Slots::Plain(vec![FREE; slots].into_boxed_slice()),
             Form::Paged => {
                 let (used, rest) = pages.split_at_mut(slots.div_ceil(PAGE_SLOTS).min(MOST_PAGES));
@@ -78,9 +74,7 @@ impl Slots {
                 rest.fill_with(|| None);
                 Slots::Paged(pages)
             }
-        };
-        cleared.count(usize::wrapping_add);
-        cleared
+        }
     }
 
     pub(super) fn form(&self) -> Form {
@@ -143,22 +137,6 @@ impl Slots {
             Some(slot) => Some((index + at, slot)),
             None => (index + SLOTS..).zip(others).find(|(_, slot)| !before(slot)),
         }
-    }
-
-    /// Adds its slots to those in large tables, or takes them off.
-    fn count(&self, change: fn(usize, usize) -> usize) {
-        let slots = self.len();
-        if slots >= LARGE {
-            // Relaxed: the number alone is wanted.
-            let changed = |all| Some(change(all, slots));
-            _ = IN_LARGE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
-        }
-    }
-}
-
-impl Drop for Slots {
-    fn drop(&mut self) {
-        self.count(usize::wrapping_sub);
     }
 }
 

@@ -94,20 +94,27 @@ pub(super) struct Table {
     /// Whether the state of a key that may be remembered as refused was changed, since this was
     /// last asked: see `refused.rs`.
     pub(super) disturbed: bool,
+    /// How it is laid out once it is large.
+    large: Form,
 }
 
 /// No slot.
 const NOWHERE: u32 = u32::MAX;
 
-impl Default for Table {
-    fn default() -> Table {
+impl Table {
+    /// An empty one, and how it is to be laid out once it is large.
+    pub(super) fn new(large: Form) -> Table {
         let (slots, aside) = (Slots::default(), None);
         let front = [0; 2];
-        Table { slots, homes: 0, len: 0, aside, front, front_at: NOWHERE, disturbed: false }
+        Table { slots, homes: 0, len: 0, aside, front, front_at: NOWHERE, disturbed: false, large }
     }
-}
 
-impl Table {
+    /// The table, with an empty one in its place.
+    pub(super) fn taken_out(&mut self) -> Table {
+        let empty = Table::new(self.large);
+        std::mem::replace(self, empty)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
@@ -304,7 +311,7 @@ impl Table {
         let part = if rows.len() < SMALL && shrink == Shrink::Slowly { 4 } else { 16 };
         let more = (rows.len() / part).max(gone.saturating_mul(8).min(rows.len() / 2));
         let room = rows.len() + more.max(3);
-        let form = Form::of(homes_for(room, Form::Plain).max(least) + TAIL);
+        let form = self.large.of(homes_for(room, Form::Plain).max(least) + TAIL);
         self.laid_out_as(form, rows, homes_for(room, form).max(least))
     }
 
@@ -327,13 +334,13 @@ impl Table {
         for (index, row) in taken.iter().zip(rows) {
             slots[*index] = Slot::new(row);
         }
-        let (mut aside, disturbed) = (self.aside, self.disturbed);
+        let (mut aside, disturbed, large) = (self.aside, self.disturbed, self.large);
         if let Some(aside) = &mut aside {
             aside.clear_columns();
         }
         let len = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let homes = homes_u32;
-        let mut table = Table { slots, homes, len, aside, disturbed, ..Table::default() };
+        let mut table = Table { slots, homes, len, aside, disturbed, ..Table::new(large) };
         rows.iter().for_each(|row| table.prepare_columns(row));
         for (column, value) in table.columns().zip([|row: &Row| row.limit, |row: &Row| row.place]) {
             if !column.is_empty() {

@@ -48,7 +48,7 @@ fn rows(table: &Table) -> Vec<Row> {
 fn lay_out(table: &mut Table, form: Form) {
     let rows = rows(table);
     let homes = homes_for(rows.len() + 3, form);
-    *table = std::mem::take(table).laid_out_as(form, &rows, homes);
+    *table = table.taken_out().laid_out_as(form, &rows, homes);
 }
 
 fn insert(table: &mut Table, row: Row) {
@@ -67,7 +67,7 @@ fn insert(table: &mut Table, row: Row) {
 proptest! {
     #[test]
     fn a_table_holds_what_a_sorted_map_would(steps in prop::collection::vec(step(), 0..300)) {
-        let mut table = Table::default();
+        let mut table = Table::new(Form::Plain);
         let mut model: BTreeMap<u64, (u32, u32, u64)> = BTreeMap::new();
         for step in steps {
             match step {
@@ -113,7 +113,7 @@ proptest! {
 
 /// A table of `keys` that are spread evenly, but for as many more at the very end.
 fn table(form: Form, keys: u64, at_the_end: u64) -> Table {
-    let mut table = Table::default();
+    let mut table = Table::new(Form::Plain);
     lay_out(&mut table, form);
     let spread = (0..keys).map(|key| (key + 1) * (u64::MAX / (keys + 2)));
     let crowded = (0..at_the_end).map(|key| u64::MAX - (key << 8));
@@ -136,7 +136,7 @@ fn a_table_in_pages_holds_the_rows_of_one_in_one_piece() {
 
 #[test]
 fn a_run_goes_on_from_one_page_to_the_next() {
-    let mut table = Table::default().laid_out_as(Form::Paged, &[], 600);
+    let mut table = Table::new(Form::Plain).laid_out_as(Form::Paged, &[], 600);
     let last_of_page = (511_u128 << 64).div_ceil(u128::from(table.homes));
     let last_of_page = u64::try_from(last_of_page).expect("homes are below 2^64");
     let ids: Vec<u64> = (1..40).map(|key| (last_of_page & !TAG) + (key << 8)).collect();
@@ -155,7 +155,7 @@ fn a_run_goes_on_from_one_page_to_the_next() {
 /// How many rows are laid out anew while so many keys are added, each of which is worthless once
 /// `lasts` others came after it.
 fn moved(keys: u64, lasts: u64) -> usize {
-    let (mut table, mut moved) = (Table::default(), 0);
+    let (mut table, mut moved) = (Table::new(Form::Plain), 0);
     for number in 1..=keys {
         if table.is_full() {
             let live = rows(&table).into_iter().filter(|row| row.words[0] + lasts > number);
