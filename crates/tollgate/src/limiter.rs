@@ -1,5 +1,7 @@
 //! `Limiter`: one limit, many keys.
 
+mod batch;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +13,11 @@ use crate::decision::{Decision, Status};
 use crate::key::{Fingerprint, Fingerprints, Hashed, Key, KeyName};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservation;
-use crate::store::memory::{Entry, Memory, MemoryStore, MemoryStoreBuilder, Named, WhenFull};
+use crate::store::memory::{
+    Entry, LINES, Memory, MemoryStore, MemoryStoreBuilder, Named, Stepped, WhenFull, step,
+};
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Acquire;
-
-/// How many keys of a batch are looked for at the same time: about as many lines as a core can wait
-/// for.
-const AHEAD: usize = 16;
 
 /// One limit over many keys. Clones share the state, and so do threads.
 ///
@@ -108,11 +108,10 @@ impl Limiter {
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        let (fingerprint, memory) = (self.0.fingerprints.of(&key), self.memory());
-        // The clock is read while the slot is on its way.
-        let spot = memory.fetch(fingerprint);
-        let entry = Entry { named: &self.0.named, fingerprint, key: &key };
-        memory.charge_at(spot, &entry, memory.now(), cost)
+        match self.step(&key, cost) {
+            Ok(stepped) => stepped.decision(),
+            Err(now) => self.charge_any(&key, now, cost),
+        }
     }
 
     /// [`check_n`](Self::check_n) that tells nothing of what goes ahead at once, for edges that
@@ -122,8 +121,14 @@ impl Limiter {
     #[doc(hidden)]
     #[inline]
     pub fn pass_n(&self, key: impl Key, cost: u64, decision: &mut Option<Decision>) -> bool {
-        self.with(&key, |memory, entry, now| memory.charge_or_pass(decision, entry, now, cost));
-        decision.is_none()
+        let told = match self.step(&key, cost) {
+            Ok(stepped) if stepped.passes() => return true,
+            Ok(stepped) => stepped.decision(),
+            Err(now) => self.charge_any(&key, now, cost),
+        };
+        let passes = told.is_allowed() && told.delay().is_zero();
+        *decision = (!passes).then_some(told);
+        passes
     }
 
     /// What [`check`](Self::check) would say, taking nothing.
@@ -136,76 +141,6 @@ impl Limiter {
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
         self.with(&key, |memory, entry, now| memory.peek(entry, now, cost))
-    }
-
-    /// Checks every key of a batch: the answers of as many checks in this order, for much less
-    /// than their price, since all are looked for at the same time and the clock is read once.
-    #[must_use = "a decision that is not looked at limits nothing"]
-    pub fn check_many<K: Key>(&self, keys: &[K]) -> Vec<Decision> {
-        self.check_batch(keys, |key| (key, 1))
-    }
-
-    /// [`check_many`](Self::check_many) with a cost for each key.
-    #[must_use = "a decision that is not looked at limits nothing"]
-    pub fn check_many_n<K: Key>(&self, charges: &[(K, u64)]) -> Vec<Decision> {
-        self.check_batch(charges, |(key, cost)| (key, *cost))
-    }
-
-    /// [`check_many_n`](Self::check_many_n) that hands over each decision in turn instead of
-    /// collecting them: it allocates nothing.
-    pub fn check_each<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
-        let memory = self.memory();
-        self.with_each(
-            charges,
-            |(key, cost)| (key, *cost),
-            |entry, now, cost| each(memory.charge(entry, now, cost)),
-        );
-    }
-
-    fn check_batch<T, K: Key>(
-        &self,
-        items: &[T],
-        split: impl Fn(&T) -> (&K, u64),
-    ) -> Vec<Decision> {
-        let memory = self.memory();
-        let mut decisions = vec![Decision::UNDECIDED; items.len()];
-        let mut open = decisions.iter_mut();
-        self.with_each(items, split, |entry, now, cost| {
-            if let Some(decision) = open.next() {
-                memory.charge_into(decision, entry, now, cost);
-            }
-        });
-        decisions
-    }
-
-    /// Acts on every key in turn, while the slots of the next ones are on their way.
-    #[inline(always)]
-    fn with_each<T, K: Key>(
-        &self,
-        items: &[T],
-        split: impl Fn(&T) -> (&K, u64),
-        mut act: impl FnMut(&Entry<'_>, Timestamp, u64),
-    ) {
-        let memory = self.memory();
-        let now = memory.now();
-        let ask = |item: &T| {
-            let fingerprint = self.0.fingerprints.of(split(item).0);
-            memory.fetch(fingerprint);
-            fingerprint
-        };
-        let mut asked = [Fingerprint::default(); AHEAD];
-        for (item, fingerprint) in items.iter().zip(&mut asked) {
-            *fingerprint = ask(item);
-        }
-        for (index, item) in items.iter().enumerate() {
-            let place = index % AHEAD;
-            let fingerprint = asked[place];
-            if let Some(item) = items.get(index + AHEAD) {
-                asked[place] = ask(item);
-            }
-            let (key, cost) = split(item);
-            act(&Entry { named: &self.0.named, fingerprint, key }, now, cost);
-        }
     }
 
     /// Takes as many units as there are for `key`, `most` at most, and says how many.
@@ -296,13 +231,30 @@ impl Limiter {
         Charge::new(self, key)
     }
 
+    /// The common charge; of any other, the time, nothing being done yet.
+    #[inline(always)]
+    fn step(&self, key: &impl Key, cost: u64) -> Result<Stepped<'_>, Timestamp> {
+        let (fingerprint, memory) = (self.0.fingerprints.of(key), self.memory());
+        // The clock is read while the slot is on its way.
+        let spot = memory.fetch::<LINES>(fingerprint);
+        let now = memory.now();
+        step(spot, fingerprint.id, &self.0.named, now, cost).ok_or(now)
+    }
+
+    /// Any charge. The fingerprint is taken anew, so that the common one need not keep it.
+    #[inline(never)]
+    fn charge_any(&self, key: &impl Key, now: Timestamp, cost: u64) -> Decision {
+        let fingerprint = self.0.fingerprints.of(key);
+        self.memory().charge(&Entry { named: &self.0.named, fingerprint, key }, now, cost)
+    }
+
     #[inline]
     fn with<T>(&self, key: &impl Key, act: impl FnOnce(&Memory, &Entry<'_>, Timestamp) -> T) -> T {
         let fingerprint = self.0.fingerprints.of(key);
         let entry = Entry { named: &self.0.named, fingerprint, key };
         let memory = self.memory();
         // The clock is read while the slot is on its way.
-        memory.fetch(fingerprint);
+        memory.fetch::<LINES>(fingerprint);
         act(memory, &entry, memory.now())
     }
 

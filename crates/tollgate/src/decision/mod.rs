@@ -101,6 +101,12 @@ impl Decision {
         Decision::of(figures, kind)
     }
 
+    /// The decision on a cost that is allowed.
+    #[inline(always)]
+    pub(crate) fn taken(figures: Figures) -> Decision {
+        Decision::of(figures, Kind::Allowed)
+    }
+
     #[inline(always)]
     fn of(figures: Figures, kind: Kind) -> Decision {
         let (form, numbers) = figures.into_numbers();

@@ -7,7 +7,7 @@ use super::resolve::{Applied, Resolved, Rules};
 use crate::limit::Limit;
 use crate::policy::Request;
 use crate::port::key_bytes;
-use crate::store::memory::Memory;
+use crate::store::memory::{LINES_IN_BATCH, Memory};
 
 /// What a request comes to.
 pub struct Visited<'v> {
@@ -83,7 +83,7 @@ impl VisitedRule<'_, '_> {
     #[inline]
     pub fn bring_near(&self) {
         for position in 0..self.applied.terms.len() {
-            self.memory.fetch(self.applied.fingerprint(position));
+            self.memory.fetch::<LINES_IN_BATCH>(self.applied.fingerprint(position));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Keys of ordinary length are hashed with XXH3 under a secret of 192 bytes, long ones with
 //! SipHash-1-3. Both are keyed from one random seed, which never leaves the process but in a
 //! snapshot: without it nobody can aim keys at one shard, or find a key that meets somebody
-//! else's. A table keeps 56 bits of the hash, and 8 to 15 more chose its shard: by chance any two
+//! else's. A table keeps 55 bits of the hash, and 8 to 15 more chose its shard: by chance any two
 //! of 10^6 keys meet once in ten million stores, of 10^8 keys once in a hundred thousand.
 //!
 //! What chooses the shard is the key's alone, whatever limiter counts it: a request that several
@@ -27,17 +27,21 @@ pub(crate) type Seed = [u8; 16];
 /// What finds a key's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint {
-    /// What the table compares. Its last byte is 0, for the table to use, and the rest is not.
+    /// What the table compares. Its last byte is 0, for the table to use.
     pub(crate) id: u64,
     /// What chooses the shard.
     pub(crate) place: u64,
 }
 
+/// The bits of an id that are not the hash's: the table's own, and one that is never set, so that no
+/// id is all ones, which is what a free slot has.
+const OWN: u64 = 0x1ff;
+
 impl Fingerprint {
     /// The nearest id that a table can hold.
     #[inline]
     pub(crate) fn usable(id: u64) -> u64 {
-        (id & !0xff).max(0x100)
+        id & !OWN
     }
 }
 

@@ -9,8 +9,9 @@
 
 use std::hint::select_unpredictable;
 
-use super::home::{Home, NEAR};
-use super::line::Place;
+use super::home::LINES_IN_FEW;
+use super::line::{Place, Spot};
+use super::registry::Common;
 use super::shard::Shard;
 use super::{Memory, Named};
 use crate::algorithm::Packed;
@@ -23,7 +24,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(super) memory: &'a Memory,
-    pub(super) place: Place<'a>,
+    pub(super) spot: Spot<'a>,
     pub(super) id: u64,
     pub(super) named: &'a Named,
     pub(super) cost: u64,
@@ -38,8 +39,18 @@ impl<'a> Known<'a> {
         named: &'a Named,
         cost: u64,
     ) -> Known<'a> {
-        let place = memory.fetch(fingerprint).place;
-        Known { memory, place, id: fingerprint.id, named, cost }
+        Known {
+            memory,
+            spot: memory.fetch::<LINES_IN_FEW>(fingerprint),
+            id: fingerprint.id,
+            named,
+            cost,
+        }
+    }
+
+    #[inline(always)]
+    fn address(&self) -> usize {
+        self.spot.place.address()
     }
 }
 
@@ -59,14 +70,14 @@ pub(super) fn charge_few<const N: usize>(charges: &[Known<'_>; N]) -> Option<Few
     for (number, charge) in charges.iter().enumerate() {
         let is_repeated = charges[..number].iter().any(|other| other.id == charge.id);
         is_common &= !is_repeated && charge.cost > 0 && std::ptr::eq(charge.memory, first.memory);
-        is_one &= charge.place.address() == first.place.address();
+        is_one &= charge.address() == first.address();
     }
     if !is_common {
         return None;
     }
     let now = first.memory.now();
     if is_one {
-        charge(lock(&first.place, charges)?, charges, now)
+        charge(lock(&first.spot.place, charges)?, charges, now)
     } else {
         charge(Several::lock(charges)?, charges, now)
     }
@@ -103,7 +114,7 @@ impl<const N: usize> Shards for Several<'_, N> {
 impl<'a, const N: usize> Several<'a, N> {
     #[inline(always)]
     fn lock(charges: &[Known<'a>; N]) -> Option<Several<'a, N>> {
-        let places = charges.map(|charge| charge.place);
+        let places = charges.map(|charge| charge.spot.place);
         let is_lower = |place: &Place<'_>, than: &Place<'_>| place.address() < than.address();
         let rank = |place| places.iter().map(|other| usize::from(is_lower(other, &place))).sum();
         let mut shards = Several { guards: [const { None }; N], ranks: places.map(rank) };
@@ -136,7 +147,7 @@ fn sorted<const N: usize>(mut places: [Place<'_>; N]) -> [Place<'_>; N] {
 fn lock<'a>(place: &Place<'a>, charges: &[Known<'a>]) -> Option<BriefGuard<'a, Shard>> {
     let (mut shard, waited) = place.guard();
     if waited {
-        let first = charges.iter().find(|charge| charge.place.address() == place.address());
+        let first = charges.iter().find(|charge| charge.address() == place.address());
         first.iter().for_each(|charge| shard.bring_to_front(charge.id));
     }
     (!place.is_reserved()).then_some(shard)
@@ -151,9 +162,13 @@ fn charge<const N: usize>(
 ) -> Option<Few<N>> {
     let (mut met, mut taken) = ([[0; 2]; N], 0);
     for number in 0..N {
-        let Known { place, id, named, cost, .. } = charges[number];
-        let shard = shards.of(number)?;
-        let Some((bucket, words)) = shard.known_bucket::<NEAR>(id, named, Home::default()) else {
+        let Known { spot, id, named, cost, .. } = charges[number];
+        let table = &mut shards.of(number)?.table;
+        let Some(Common { bucket, tag }) = &named.common else {
+            put_back(shards, &charges[..taken], &met);
+            return None;
+        };
+        let Some(words) = table.known(id, *tag, spot.home) else {
             put_back(shards, &charges[..taken], &met);
             return None;
         };
@@ -162,7 +177,7 @@ fn charge<const N: usize>(
         if step.allowed && taken == number {
             taken += 1;
             if bucket.is_empty(*words) {
-                place.disturb();
+                spot.place.disturb();
             }
             *words = step.after;
         }
@@ -176,9 +191,11 @@ fn charge<const N: usize>(
 /// Makes the states of these charges, which are the first, what they were.
 #[cold]
 fn put_back(mut shards: impl Shards, taken: &[Known<'_>], met: &[Packed]) {
-    for (number, (Known { id, named, .. }, met)) in taken.iter().zip(met).enumerate() {
-        let shard = shards.of(number);
-        let known = shard.and_then(|shard| shard.known_bucket::<NEAR>(*id, named, Home::default()));
-        known.into_iter().for_each(|(_, words)| *words = *met);
+    for (number, (Known { id, .. }, met)) in taken.iter().zip(met).enumerate() {
+        if let Some(Shard { table }) = shards.of(number)
+            && let Ok(index) = table.find(*id)
+        {
+            *table.words_mut(index) = *met;
+        }
     }
 }

@@ -5,36 +5,18 @@
 /// is looked at must have arrived.
 pub(super) const NEAR: usize = 4;
 
-/// The same in a batch: two lines of slots have been brought ahead, and a third would be waited for.
-pub(super) const NEAR_IN_BATCH: usize = 3;
+/// How many cache lines from there on are brought near.
+pub(crate) const LINES: usize = 2;
 
-/// Where a key's home is among so many: worked out ahead of the lock, and mostly still so.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Home {
-    index: usize,
-    homes: u32,
-}
+/// The same for each of a batch, of which several are on their way.
+pub(crate) const LINES_IN_BATCH: usize = 2;
 
-impl Home {
-    #[inline(always)]
-    pub(super) fn of(id: u64, homes: u32) -> Home {
-        Home { index: home(id, homes), homes }
-    }
-
-    #[inline(always)]
-    pub(super) fn index(self) -> usize {
-        self.index
-    }
-
-    #[inline(always)]
-    pub(super) fn among(self, id: u64, homes: u32) -> usize {
-        if homes == self.homes { self.index } else { home(id, homes) }
-    }
-}
+/// The same for each of several charges.
+pub(super) const LINES_IN_FEW: usize = 2;
 
 /// The fingerprint scaled to the number of homes.
-#[inline]
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "the shifted product is below `homes`")]
-pub(super) fn home(id: u64, homes: u32) -> usize {
-    ((u128::from(id) * u128::from(homes)) >> 64) as usize
+pub(super) fn home(id: u64, homes: u32) -> u32 {
+    ((u128::from(id) * u128::from(homes)) >> 64) as u32
 }

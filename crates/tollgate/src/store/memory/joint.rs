@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::evict::Room;
 use super::few::{Few, Known, charge_few};
-use super::line::{Locked, Place};
+use super::home::LINES_IN_FEW;
+use super::line::{Locked, Place, Spot};
 use super::met::Met;
 use super::shard::{Call, Reclaim};
 use super::{Entry, Memory, Named};
@@ -25,6 +26,7 @@ pub(crate) struct Joint<'a> {
     pub(super) memory: &'a Memory,
     /// Where its shard is.
     pub(super) place: Place<'a>,
+    home: u32,
     pub(crate) entry: Entry<'a>,
     pub(crate) cost: u64,
 }
@@ -271,15 +273,14 @@ impl<'a, C> Group<'_, 'a, C> {
 impl<'a> Joint<'a> {
     #[inline]
     pub(crate) fn new(memory: &'a Memory, entry: Entry<'a>) -> Joint<'a> {
-        let place = memory.place(entry.fingerprint);
-        place.fetch(entry.fingerprint.id);
-        Joint { memory, place, entry, cost: 1 }
+        let Spot { place, home } = memory.fetch::<LINES_IN_FEW>(entry.fingerprint);
+        Joint { memory, place, home, entry, cost: 1 }
     }
 
     #[inline(always)]
     fn known(&self) -> Known<'a> {
-        let Joint { memory, place, entry: Entry { named, fingerprint, .. }, cost } = *self;
-        Known { memory, place, id: fingerprint.id, named, cost }
+        let Joint { memory, place, home, entry: Entry { named, fingerprint, .. }, cost } = *self;
+        Known { memory, spot: Spot { place, home }, id: fingerprint.id, named, cost }
     }
 
     /// The number of its shard.

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
-use super::home::Home;
+use super::home::home;
 use super::page::PAGE_SLOTS;
 use super::registry::Registry;
 use super::reserved::Reserved;
@@ -104,14 +104,14 @@ pub(crate) struct Place<'a>(&'a Line);
 #[derive(Clone, Copy)]
 pub(crate) struct Spot<'a> {
     pub(super) place: Place<'a>,
-    pub(super) home: Home,
+    pub(super) home: u32,
 }
 
 impl Hint {
     /// Where the slot `index` is.
     #[inline]
-    fn address(&self, index: usize) -> usize {
-        let (mut start, mut index) = (self.table.load(Ordering::Relaxed), index);
+    fn address(&self, index: u32) -> usize {
+        let (mut start, mut index) = (self.table.load(Ordering::Relaxed), index as usize);
         if start == PAGED {
             let page = self.pages.get().and_then(|pages| pages.get(index / PAGE_SLOTS));
             start = page.map_or(0, |page| page.load(Ordering::Relaxed));
@@ -147,12 +147,11 @@ impl<'a> Place<'a> {
     /// Brings the slot of `id` and the shard's lock near before it is locked: the wait for memory,
     /// or for the core that had the lock last, then passes beside other work.
     #[inline(always)]
-    pub(crate) fn fetch(self, id: u64) -> Spot<'a> {
+    pub(crate) fn fetch<const LINES: usize>(self, id: u64) -> Spot<'a> {
         prefetch_to_write(self.address());
-        let home = Home::of(id, self.0.hint.homes.load(Ordering::Relaxed));
-        let address = self.0.hint.address(home.index());
-        prefetch(address);
-        prefetch(address.wrapping_add(CACHE_LINE));
+        let home = home(id, self.0.hint.homes.load(Ordering::Relaxed));
+        let address = self.0.hint.address(home);
+        (0..LINES).for_each(|line| prefetch(address.wrapping_add(line * CACHE_LINE)));
         Spot { place: self, home }
     }
 

@@ -43,6 +43,7 @@ use crate::waiting::Waiting;
 
 pub(crate) use blocks::{Blocks, Culprit};
 pub(crate) use few::Known;
+pub(crate) use home::{LINES, LINES_IN_BATCH};
 pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_known};
 use line::{Lines, Locked};
 pub(crate) use line::{Place, Spot};
@@ -52,6 +53,7 @@ pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
 pub use snapshot::SnapshotError;
+pub(crate) use step::{Stepped, step};
 pub use store::{MemoryStore, MemoryStoreBuilder};
 
 /// What happens to a key never seen before when the store is full of live state.
@@ -83,8 +85,6 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) settings: Settings,
-    /// Told apart from every other store of the process, also of those that are gone.
-    id: u64,
     pub(crate) hashes: Arc<Hashes>,
     shards: Lines,
     registry: Registry,
@@ -111,7 +111,6 @@ impl Memory {
     pub(crate) fn new(settings: Settings) -> Memory {
         let blocks = Blocks::new(settings.max_keys);
         Memory {
-            id: refused::new_store(),
             hashes: Arc::new(Hashes::new(&settings.seed)),
             shards: Lines::new(settings.shards),
             settings,
@@ -239,10 +238,10 @@ impl Memory {
         }
     }
 
-    /// Brings the key's slot and its lock near, ahead of a charge.
+    /// Brings the key's slot and its lock near, ahead of a charge: so many lines of the table.
     #[inline]
-    pub(crate) fn fetch(&self, fingerprint: Fingerprint) -> Spot<'_> {
-        self.place(fingerprint).fetch(fingerprint.id)
+    pub(crate) fn fetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> Spot<'_> {
+        self.place(fingerprint).fetch::<LINES>(fingerprint.id)
     }
 
     /// Where the key's shard is.

@@ -49,8 +49,8 @@ impl Page {
         let place = POOL.lock().take();
         // With the pool unlocked: the first to write to a block waits for the system to clear it.
         // SAFETY: the pool's places are as large and as aligned as this, and nobody else has this
-        // one. A slot of zeros is a slot, a free one.
-        unsafe { place.write_bytes(0, 1) };
+        // one. A slot of ones is a slot, a free one.
+        unsafe { place.write_bytes(u8::MAX, 1) };
         Page(place)
     }
 }

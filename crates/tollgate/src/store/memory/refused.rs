@@ -7,10 +7,8 @@
 //! the count goes up only as fast as units come back.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::algorithm::Packed;
-use crate::key::Fingerprint;
 #[cfg(loom)]
 use loom::thread_local;
 
@@ -21,12 +19,14 @@ const PLACES: usize = 16;
 /// keys do not insist, and to meet one that did among many others takes the processor by surprise.
 const INSISTS: u32 = 8;
 
-/// A key, of this store, under the limit of this number. By value: what is lent is kept in memory.
+/// A key: in which shard, under which limit.
 #[derive(Clone, Copy)]
 pub(super) struct Who {
-    pub(super) store: u64,
-    pub(super) limit: u32,
-    pub(super) fingerprint: Fingerprint,
+    pub(super) id: u64,
+    /// Where the shard is, which may be where another was that is gone.
+    pub(super) shard: usize,
+    /// The limit's, which no other has or had.
+    pub(super) serial: u64,
 }
 
 /// A key's state, as of when its shard had been disturbed so often. Each in a cell of its own, so
@@ -36,9 +36,8 @@ struct Refused {
     /// Who was refused last in this place, and how often in a row.
     last: Cell<u64>,
     times: Cell<u32>,
-    place: Cell<u64>,
-    store: Cell<u64>,
-    limit: Cell<u32>,
+    shard: Cell<usize>,
+    serial: Cell<u64>,
     disturbed: Cell<u64>,
     words: Cell<Packed>,
 }
@@ -49,9 +48,8 @@ impl Refused {
             id: Cell::new(0),
             last: Cell::new(0),
             times: Cell::new(0),
-            place: Cell::new(0),
-            store: Cell::new(0),
-            limit: Cell::new(0),
+            shard: Cell::new(0),
+            serial: Cell::new(0),
             disturbed: Cell::new(0),
             words: Cell::new([0; 2]),
         }
@@ -68,69 +66,53 @@ thread_local! {
     static REFUSED: [Refused; PLACES] = [const { Refused::nobody() }; PLACES];
 }
 
-/// The number of a new store: no other of this process has it, nor had it.
-pub(super) fn new_store() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: the number alone is wanted.
-    LAST.fetch_add(1, Ordering::Relaxed) + 1
+/// Whether this thread may remember a key of this id: what every check asks first.
+#[inline(always)]
+pub(super) fn knows(id: u64) -> bool {
+    REFUSED.with(|places| places[place(id)].id.get() == id)
 }
 
 /// The state of a key under the limit that asks, if this thread remembers it and its shard has not
 /// been disturbed since.
-#[inline(always)]
 pub(super) fn recall(who: Who, disturbed: u64) -> Option<Packed> {
     REFUSED.with(|places| {
-        let refused = &places[place(who.fingerprint)];
-        if refused.id.get() != who.fingerprint.id {
-            return None;
-        }
-        let holds = refused.place.get() == who.fingerprint.place
-            && refused.store.get() == who.store
-            && refused.limit.get() == who.limit
+        let refused = &places[place(who.id)];
+        let holds = refused.id.get() == who.id
+            && refused.shard.get() == who.shard
+            && refused.serial.get() == who.serial
             && refused.disturbed.get() == disturbed;
         holds.then(|| refused.words.get())
     })
 }
 
-/// Remembers the state of a key that was refused; its shard is locked, and had been disturbed so
-/// often before. At first only that it was, which is all that most come to.
+/// Counts that a key was refused; whether so often that it is to be remembered.
 #[inline(always)]
-pub(super) fn remember(who: Who, disturbed: u64, words: Packed) {
-    let is_again = REFUSED.with(|places| {
-        let refused = &places[place(who.fingerprint)];
-        let is_again = refused.last.get() == who.fingerprint.id;
-        if !is_again {
-            refused.last.set(who.fingerprint.id);
-            refused.times.set(1);
-        }
-        is_again
-    });
-    if is_again {
-        remember_again(who, disturbed, words);
-    }
+pub(super) fn insists(id: u64) -> bool {
+    REFUSED.with(|places| {
+        let refused = &places[place(id)];
+        let times = if refused.last.get() == id { refused.times.get() + 1 } else { 1 };
+        refused.last.set(id);
+        // No more than it takes: the count cannot wrap.
+        refused.times.set(times.min(INSISTS));
+        times >= INSISTS
+    })
 }
 
-/// [`remember`] of a key that was the last to be refused in its place.
-#[inline(never)]
-fn remember_again(who: Who, disturbed: u64, words: Packed) {
+/// Remembers the state of a key that was refused; its shard is locked, and had been disturbed so
+/// often before.
+pub(super) fn remember(who: Who, disturbed: u64, words: Packed) {
     REFUSED.with(|places| {
-        let refused = &places[place(who.fingerprint)];
-        let times = refused.times.get() + 1;
-        if times < INSISTS {
-            refused.times.set(times);
-            return;
-        }
-        refused.id.set(who.fingerprint.id);
-        refused.place.set(who.fingerprint.place);
-        refused.store.set(who.store);
-        refused.limit.set(who.limit);
+        let refused = &places[place(who.id)];
+        refused.id.set(who.id);
+        refused.shard.set(who.shard);
+        refused.serial.set(who.serial);
         refused.disturbed.set(disturbed);
         refused.words.set(words);
     });
 }
 
 #[inline(always)]
-fn place(fingerprint: Fingerprint) -> usize {
-    // The last byte of the id is not the fingerprint's.
-    usize::from(fingerprint.id.to_le_bytes()[1]) % PLACES
+fn place(id: u64) -> usize {
+    // Its last bits are not the hash's.
+    usize::from(id.to_le_bytes()[2]) % PLACES
 }

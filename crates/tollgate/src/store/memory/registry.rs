@@ -8,7 +8,10 @@
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::algorithm::Bucket;
 use crate::limit::{Limit, LimitError, Plan};
 use crate::sync::{Ordering, RwLock, fence, read, write};
 
@@ -22,8 +25,18 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
-    /// The number again, if it fits a slot beside a state that does.
-    pub(crate) tag: Option<NonZeroU8>,
+    /// No other limit of this process has it, nor had it; never 0.
+    pub(super) serial: u64,
+    /// What the common charge needs, if its states are of the common kind.
+    pub(super) common: Option<Common>,
+}
+
+/// A bucket whose states fit a slot beside its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    pub(super) bucket: Bucket,
+    /// The limit's number.
+    pub(super) tag: NonZeroU8,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +51,8 @@ struct Known {
     /// Numbers of limits that were struck out.
     free: Vec<u32>,
 }
+
+static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// How often the registry itself holds a limit: by its number, and by its name or as leaving.
 const OURS: usize = 2;
@@ -59,7 +74,13 @@ impl Registry {
         let (limiter, limit) = name.clone();
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
-        let named = Arc::new(Named { limiter, limit, plan, packs, number, tag });
+        let common = match (&plan, tag) {
+            (Plan::Bucket(bucket), Some(tag)) => Some(Common { bucket: *bucket, tag }),
+            _ => None,
+        };
+        // Relaxed: the number alone is wanted.
+        let serial = LAST_SERIAL.fetch_add(1, Relaxed) + 1;
+        let named = Arc::new(Named { limiter, limit, plan, packs, number, serial, common });
         known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)

@@ -1,6 +1,5 @@
 //! A shard: the part of the store behind one lock.
 
-use super::home::Home;
 use super::met::Met;
 use super::names::Names;
 use super::registry::{Named, Registry};
@@ -71,23 +70,6 @@ impl Shard {
             return plan.decide(self.state(index, call.named), call.now, cost);
         }
         plan.decide(self.rescaled(index, call).as_ref(), call.now, cost)
-    }
-
-    /// The bucket behind `named` and the words of the key `id`, if they are in a slot and under the
-    /// bucket's numbers: what most checks meet. Its home is `likely` there.
-    #[inline(always)]
-    pub(super) fn known_bucket<'n, const SLOTS: usize>(
-        &mut self,
-        id: u64,
-        named: &'n Named,
-        likely: Home,
-    ) -> Option<(&'n Bucket, &mut Packed)> {
-        match (&named.plan, named.tag) {
-            (Plan::Bucket(bucket), Some(tag)) => {
-                Some((bucket, self.table.known::<SLOTS>(id, tag, likely)?))
-            }
-            _ => None,
-        }
     }
 
     /// Keeps the words of the key `id` in front: threads meet at it.

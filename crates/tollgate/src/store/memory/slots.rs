@@ -3,6 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use super::home::NEAR;
 use super::page::{PAGE_SLOTS, Page};
 use super::table::{FREE, Slot};
 
@@ -24,6 +25,16 @@ pub(super) type Pages = [Option<Page>; MOST_PAGES];
 pub(super) enum Form {
     Plain,
     Paged,
+}
+
+/// How far from where it should be a slot is looked for by who is in a hurry.
+pub(super) const FAR: usize = 64;
+
+/// Where the first is that is not `before` the one sought.
+#[cold]
+#[inline(never)]
+fn position(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> Option<usize> {
+    slots.iter().take(FAR).position(|slot| !before(slot))
 }
 
 /// A table of so many slots is large: 48 KiB, four pages.
@@ -115,28 +126,33 @@ impl Slots {
     }
 
     /// The first slot from `index` on that is not `before` the one sought, and where it is. Not past
-    /// the end of a page: who finds none has to look again.
+    /// the end of a page, and no further than [`FAR`]: who finds none has to look again.
     #[inline(always)]
-    pub(super) fn seek_mut<const SLOTS: usize>(
+    pub(super) fn seek_mut(
         &mut self,
-        index: usize,
+        index: u32,
         before: impl Fn(&Slot) -> bool,
-    ) -> Option<(usize, &mut Slot)> {
-        let rest = match self {
-            Slots::Plain(slots) => slots.get_mut(index..)?,
+    ) -> Option<(u32, &mut Slot)> {
+        let (slots, start): (&mut [Slot], usize) = match self {
+            Slots::Plain(slots) => (slots, index as usize),
             Slots::Paged(pages) => {
-                let page = pages.get_mut(index / PAGE_SLOTS)?.as_mut()?;
-                &mut page[index % PAGE_SLOTS..]
+                let (page, start) = (index as usize / PAGE_SLOTS, index as usize % PAGE_SLOTS);
+                (pages.get_mut(page)?.as_deref_mut()?, start)
             }
         };
         // Without branches: how far a key is from its home is another for each, and would take the
         // processor by surprise.
-        let (near, others) = rest.split_first_chunk_mut::<SLOTS>()?;
+        let near = slots.get(start..start + NEAR)?;
         let at: usize = near.iter().map(|slot| usize::from(before(slot))).sum();
-        match near.get_mut(at) {
-            Some(slot) => Some((index + at, slot)),
-            None => (index + SLOTS..).zip(others).find(|(_, slot)| !before(slot)),
-        }
+        let (at, slot) = if at < NEAR {
+            (at, slots.get_mut(start..start + NEAR)?.get_mut(at)?)
+        } else {
+            let further = slots.get_mut(start + NEAR..)?;
+            let at = position(further, before)?;
+            (NEAR + at, further.get_mut(at)?)
+        };
+        #[allow(clippy::cast_possible_truncation, reason = "it is no further than FAR")]
+        Some((index + at as u32, slot))
     }
 }
 

@@ -1,21 +1,21 @@
 //! One charge of one key.
 //!
 //! What most are is short: a known key, a bucket in a slot. While the processor waits for one key's
-//! slot it goes ahead to the next key's, but only so many instructions: so what comes after the slot
-//! is as little as can be, and whatever else can happen is somewhere else.
+//! slot it goes ahead to the next key's, but only so many instructions: so the common charge is as
+//! little as can be, and keeps nothing at hand for what else could be. Where it is something else,
+//! it has done nothing, and all of it is begun again.
 
-use super::home::{Home, NEAR, NEAR_IN_BATCH};
-use super::line::{Locked, Spot};
+use super::line::{Locked, Place, Spot};
 use super::refused::{self, Who};
-use super::shard::Call;
-use super::{Entry, Memory};
+use super::registry::Common;
+use super::{Entry, Memory, Named};
 use crate::algorithm::{Bucket, Packed, Step};
 use crate::decision::{Decision, Figures};
-use crate::limit::Plan;
+use crate::key::Fingerprint;
 use crate::time::Timestamp;
 
 /// A charge of a bucket in a slot, decided and, if allowed, taken.
-struct Stepped<'a> {
+pub(crate) struct Stepped<'a> {
     bucket: &'a Bucket,
     step: Step,
     /// The state's own moment, before.
@@ -24,167 +24,114 @@ struct Stepped<'a> {
     cost: u64,
 }
 
+/// The charge of a known key that is a bucket in a slot, and of no other.
+#[inline(always)]
+pub(crate) fn step<'a>(
+    Spot { place, home }: Spot<'_>,
+    id: u64,
+    named: &'a Named,
+    now: Timestamp,
+    cost: u64,
+) -> Option<Stepped<'a>> {
+    let Common { bucket, tag } = named.common.as_ref()?;
+    if cost == 0 {
+        return None;
+    }
+    let now = now.as_nanos();
+    if refused::knows(id)
+        && let Some(met) = recall(place, id, named)
+    {
+        let step = bucket.step(met, now, cost);
+        if !step.allowed {
+            return Some(Stepped { bucket, step, at: met[0], now, cost });
+        }
+    }
+    let (mut shard, waited) = place.guard();
+    if waited {
+        shard.bring_to_front(id);
+    }
+    // What is held is watched by who takes its time.
+    if place.is_reserved() {
+        return None;
+    }
+    let words = shard.table.known(id, *tag, home)?;
+    let (met, step) = (*words, bucket.step(*words, now, cost));
+    if step.allowed {
+        *words = step.after;
+    }
+    if bucket.is_empty(met) {
+        if step.allowed {
+            place.disturb();
+        } else if refused::insists(id) {
+            return None;
+        }
+    }
+    Some(Stepped { bucket, step, at: met[0], now, cost })
+}
+
 impl Memory {
     /// Decides, and takes if allowed.
-    #[inline]
     pub(crate) fn charge(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
-        self.charge_at(self.spot(entry), entry, now, cost)
-    }
-
-    /// [`charge`](Self::charge) at the key's spot, which is known already.
-    #[inline(always)]
-    pub(crate) fn charge_at(
-        &self,
-        spot: Spot<'_>,
-        entry: &Entry<'_>,
-        now: Timestamp,
-        cost: u64,
-    ) -> Decision {
-        match self.step::<NEAR>(spot, entry, now, cost) {
-            Ok(stepped) => stepped.decision(),
-            Err(decision) => decision,
-        }
-    }
-
-    /// [`charge`](Self::charge), the decision written where it is wanted.
-    #[inline(always)]
-    pub(crate) fn charge_into(
-        &self,
-        decision: &mut Decision,
-        entry: &Entry<'_>,
-        now: Timestamp,
-        cost: u64,
-    ) {
-        match self.step::<NEAR_IN_BATCH>(self.spot(entry), entry, now, cost) {
-            Ok(stepped) => *decision = stepped.decision(),
-            Err(told) => *decision = told,
-        }
-    }
-
-    /// [`charge`](Self::charge), telling nothing of what goes ahead at once: then there is no decision.
-    #[inline(always)]
-    pub(crate) fn charge_or_pass(
-        &self,
-        decision: &mut Option<Decision>,
-        entry: &Entry<'_>,
-        now: Timestamp,
-        cost: u64,
-    ) {
-        let told = match self.step::<NEAR>(self.spot(entry), entry, now, cost) {
-            Ok(stepped) if stepped.step.allowed && !stepped.bucket.shapes() => return,
-            Ok(stepped) => stepped.decision(),
-            Err(told) => told,
-        };
-        let passes = told.is_allowed() && told.delay().is_zero();
-        *decision = (!passes).then_some(told);
-    }
-
-    /// The common charge, taken if allowed; or the decision of any other.
-    #[inline(always)]
-    fn step<'a, const SLOTS: usize>(
-        &self,
-        Spot { place, home }: Spot<'_>,
-        entry: &Entry<'a>,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Stepped<'a>, Decision> {
-        // Put together again where it is needed: to have it in memory all the time takes longer.
-        let Entry { named, fingerprint, key } = *entry;
+        let Entry { named, fingerprint, .. } = *entry;
         if cost == 0 {
-            return Err(self.peek(&Entry { named, fingerprint, key }, now, 0));
+            return self.peek(entry, now, 0);
         }
-        // What was refused may be there again once a reservation has timed out.
-        if !place.is_reserved()
-            && let Some(words) = refused::recall(self.who(entry), place.disturbed())
-            && let Some(refused) = self.call(named, now).refused(words, cost)
-        {
-            return Err(refused);
-        }
-        let shard = place.lock();
-        let stepped = match place.is_reserved() {
-            true => Err(shard),
-            false => self.step_known::<SLOTS>((shard, home), entry, now, cost),
-        };
-        stepped
-            .map_err(|shard| self.charge_any(shard, &Entry { named, fingerprint, key }, now, cost))
-    }
-
-    /// The charge of a known key that is a bucket in a slot; of any other, the shard again.
-    #[inline(always)]
-    fn step_known<'a, 's, const SLOTS: usize>(
-        &self,
-        (mut shard, home): (Locked<'s>, Home),
-        entry: &Entry<'a>,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Stepped<'a>, Locked<'s>> {
-        let (id, now) = (entry.fingerprint.id, now.as_nanos());
+        let (place, call) = (self.place(fingerprint), self.call(named, now));
+        let mut shard = place.lock();
         if shard.waited {
-            shard.bring_to_front(id);
+            shard.bring_to_front(fingerprint.id);
         }
-        let Some((bucket, words)) = shard.known_bucket::<SLOTS>(id, entry.named, home) else {
-            return Err(shard);
-        };
-        let (met, step) = (*words, bucket.step(*words, now, cost));
-        let was_empty = bucket.is_empty(met);
-        if step.allowed {
-            *words = step.after;
-            shard.table.disturbed |= was_empty;
-        } else if was_empty {
-            refused::remember(self.who(entry), shard.disturbed(), met);
-        }
-        // What is told of it is written with the lock free again: others may be waiting for it.
-        drop(shard);
-        Ok(Stepped { bucket, step, at: met[0], now, cost })
-    }
-
-    #[inline(always)]
-    fn spot(&self, entry: &Entry<'_>) -> Spot<'_> {
-        Spot { place: self.place(entry.fingerprint), home: Home::default() }
-    }
-
-    #[inline(always)]
-    fn who(&self, entry: &Entry<'_>) -> Who {
-        Who { store: self.id, limit: entry.named.number, fingerprint: entry.fingerprint }
-    }
-
-    /// [`charge`](Self::charge) of any key under any limit.
-    #[inline(never)]
-    fn charge_any(
-        &self,
-        mut shard: Locked<'_>,
-        entry: &Entry<'_>,
-        now: Timestamp,
-        cost: u64,
-    ) -> Decision {
-        let call = self.call(entry.named, now);
-        self.tend(&mut shard, entry.fingerprint.id, call.now);
-        let mut shard = match self.step_known::<NEAR>((shard, Home::default()), entry, now, cost) {
-            Ok(stepped) => return stepped.decision(),
-            Err(shard) => shard,
-        };
-        match shard.table.find(entry.fingerprint.id) {
-            Ok(index) => shard.charge(index, &call, cost),
+        self.tend(&mut shard, fingerprint.id, call.now);
+        match shard.table.find(fingerprint.id) {
+            Ok(index) => {
+                let decision = shard.charge(index, &call, cost);
+                if !decision.is_allowed() {
+                    remember(place, &shard, index, entry);
+                }
+                decision
+            }
             Err(_) => self.charge_new(shard, entry, &call, cost),
         }
     }
 }
 
-impl Stepped<'_> {
-    #[inline(always)]
-    fn decision(&self) -> Decision {
-        let figures = self.bucket.figures(&self.step, self.at, self.now, self.cost);
-        Decision::new(Figures::Bucket(figures), self.cost)
+/// The state of a key that this thread remembers as refused, if it is still the same.
+#[inline(never)]
+fn recall(place: Place<'_>, id: u64, named: &Named) -> Option<Packed> {
+    // What was refused may be there again once a reservation has timed out.
+    if place.is_reserved() {
+        return None;
+    }
+    refused::recall(who(place, id, named), place.disturbed())
+}
+
+/// Remembers the state at `index`, which has just refused, if it is of the kind that may be.
+fn remember(place: Place<'_>, shard: &Locked<'_>, index: usize, entry: &Entry<'_>) {
+    let Entry { named, fingerprint: Fingerprint { id, .. }, .. } = *entry;
+    if let Some(bucket) = shard.bucket(index, named) {
+        let words = shard.table.words(index);
+        if bucket.is_empty(words) && refused::insists(id) {
+            refused::remember(who(place, id, named), shard.disturbed(), words);
+        }
     }
 }
 
-impl Call<'_> {
-    /// The decision on a key that was refused with these words, if it still is.
-    #[inline]
-    fn refused(&self, words: Packed, cost: u64) -> Option<Decision> {
-        let Plan::Bucket(bucket) = &self.named.plan else { return None };
-        let step = bucket.step(words, self.now, cost);
-        let stepped = Stepped { bucket, step, at: words[0], now: self.now, cost };
-        (!step.allowed).then(|| stepped.decision())
+fn who(place: Place<'_>, id: u64, named: &Named) -> Who {
+    Who { id, shard: place.address(), serial: named.serial }
+}
+
+impl Stepped<'_> {
+    /// Whether it goes ahead at once.
+    #[inline(always)]
+    pub(crate) fn passes(&self) -> bool {
+        self.step.allowed && !self.bucket.shapes()
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self) -> Decision {
+        let figures =
+            Figures::Bucket(self.bucket.figures(&self.step, self.at, self.now, self.cost));
+        // What is allowed fits, and is not asked again whether it ever could.
+        if self.step.allowed { Decision::taken(figures) } else { Decision::new(figures, self.cost) }
     }
 }

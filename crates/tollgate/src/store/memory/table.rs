@@ -13,7 +13,7 @@
 use std::num::NonZeroU8;
 
 use super::aside::Aside;
-use super::home::{Home, home};
+use super::home::home;
 use super::page::PAGE_SLOTS;
 use super::slots::{Form, MOST_PAGES, Slots};
 use crate::algorithm::Packed;
@@ -21,8 +21,8 @@ use crate::algorithm::Packed;
 /// What a check reads of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The fingerprint's id and, in its last byte, the number of the limit if that is below 256;
-    /// all 0 is a free slot.
+    /// The fingerprint's id and, in its last byte, the number of the limit if that is below 256. A
+    /// free slot has all ones: no id has, and so it is after all others.
     tagged: u64,
     /// The state, or where beside the table it is.
     pub(super) words: Packed,
@@ -48,7 +48,7 @@ pub(super) struct Row {
     pub(super) place: u32,
 }
 
-pub(super) const FREE: Slot = Slot { tagged: 0, words: [0; 2] };
+pub(super) const FREE: Slot = Slot { tagged: u64::MAX, words: [u64::MAX; 2] };
 
 /// The last byte of a tagged id.
 const TAG: u64 = 0xff;
@@ -65,7 +65,7 @@ impl Slot {
     }
 
     pub(super) fn is_free(&self) -> bool {
-        self.tagged == 0
+        self.tagged == FREE.tagged
     }
 }
 
@@ -127,13 +127,13 @@ impl Table {
     /// Where the slot of `id` is, or where it would be inserted.
     #[inline]
     pub(super) fn find(&self, id: u64) -> Result<usize, usize> {
-        let mut index = home(id, self.homes);
+        let mut index = self.home(id);
         while let Some(slot) = self.slots.get(index) {
             if (slot.tagged ^ id) <= TAG {
                 return Ok(index);
             }
-            // A later key's slot, or, since 0 wraps to the largest number, a free one.
-            if slot.tagged.wrapping_sub(1) >= id {
+            // A later key's slot, or a free one.
+            if slot.tagged >= id {
                 break;
             }
             index += 1;
@@ -141,26 +141,28 @@ impl Table {
         Err(index)
     }
 
-    /// The words of `id`, if they were made under the limit of this tag. Less work than
-    /// [`find`](Self::find): the less there is to do for one key after its slot has come, the sooner
-    /// the processor asks for the next key's, while it still waits for this one.
+    /// Where the slot of `id` would be if it had no neighbours.
     #[inline(always)]
-    pub(super) fn known<const SLOTS: usize>(
-        &mut self,
-        id: u64,
-        tag: NonZeroU8,
-        likely: Home,
-    ) -> Option<&mut Packed> {
+    pub(super) fn home(&self, id: u64) -> usize {
+        home(id, self.homes) as usize
+    }
+
+    /// The words of `id`, if they were made under the limit of this tag and are not far behind
+    /// `start`. That is its home, or was a moment ago: should the table have been laid out anew
+    /// meanwhile, the key may not be found, and no other is. Less work than [`find`](Self::find): the
+    /// less there is to do for one key after its slot has come, the sooner the processor asks for the
+    /// next key's, while it still waits for this one.
+    #[inline(always)]
+    pub(super) fn known(&mut self, id: u64, tag: NonZeroU8, start: u32) -> Option<&mut Packed> {
         let tagged = id | u64::from(tag.get());
-        let (index, slot) = self.slots.seek_mut::<SLOTS>(likely.among(id, self.homes), |slot| {
-            // Not yet there, nor, since 0 wraps to the largest number, a free one.
-            slot.tagged.wrapping_sub(1) < id
-        })?;
+        let (index, slot) = self.slots.seek_mut(start, |slot| slot.tagged < id)?;
         if slot.tagged != tagged {
             return None;
         }
-        let is_in_front = index == self.front_at as usize;
-        Some(if is_in_front { &mut self.front } else { &mut slot.words })
+        if index == self.front_at {
+            return Some(in_front(&mut self.front));
+        }
+        Some(&mut slot.words)
     }
 
     #[inline]
@@ -270,7 +272,7 @@ impl Table {
         let mut last = index;
         while let Some(slot) = self.slots.get(last + 1)
             && !slot.is_free()
-            && home(slot.id(), self.homes) <= last
+            && self.home(slot.id()) <= last
         {
             self.slots[last] = *slot;
             last += 1;
@@ -293,7 +295,7 @@ impl Table {
 
     /// Where up to `most` rows are, from where `id` belongs onwards, around the end.
     pub(super) fn sample(&self, id: u64, most: usize) -> impl Iterator<Item = usize> {
-        let start = home(id, self.homes);
+        let start = self.home(id);
         (start..self.slots.len())
             .chain(0..start)
             .filter(|index| !self.slots[*index].is_free())
@@ -324,7 +326,7 @@ impl Table {
         let homes_u32 = u32::try_from(homes).unwrap_or(u32::MAX);
         let mut end = 0;
         let place = |row: &Row| {
-            end = home(row.id, homes_u32).max(end) + 1;
+            end = (home(row.id, homes_u32) as usize).max(end) + 1;
             end - 1
         };
         let taken: Vec<usize> = rows.iter().map(place).collect();
@@ -372,6 +374,14 @@ impl Table {
         let aside = self.aside.as_mut();
         aside.into_iter().flat_map(|aside| [&mut aside.limits, &mut aside.places])
     }
+}
+
+/// What stands in front. Few keys do, and a choice between two places without a branch would be
+/// waited for by all others.
+#[cold]
+#[inline(never)]
+fn in_front(front: &mut Packed) -> &mut Packed {
+    front
 }
 
 /// How many rows fit so many homes before runs get long. Pages are filled a little more: a table

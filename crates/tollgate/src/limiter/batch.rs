@@ -1,0 +1,89 @@
+//! Batches: many keys in one call.
+
+use super::Limiter;
+use crate::decision::Decision;
+use crate::key::Key;
+use crate::store::memory::{LINES_IN_BATCH, Stepped, step};
+
+/// How many keys are looked for while as many are charged: about as many as a core can wait for. With
+/// more, what two threads want is taken from one and has to come back before it is used.
+const AHEAD: usize = 6;
+
+impl Limiter {
+    /// Checks every key of a batch: the answers of as many checks in this order, for much less
+    /// than their price, since all are looked for at the same time and the clock is read once.
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn check_many<K: Key>(&self, keys: &[K]) -> Vec<Decision> {
+        self.check_batch(keys, |key| (key, 1))
+    }
+
+    /// [`check_many`](Self::check_many) with a cost for each key.
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn check_many_n<K: Key>(&self, charges: &[(K, u64)]) -> Vec<Decision> {
+        self.check_batch(charges, |(key, cost)| (key, *cost))
+    }
+
+    /// [`check_many_n`](Self::check_many_n) that hands over each decision in turn instead of
+    /// collecting them: it allocates nothing.
+    pub fn check_each<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
+        let told = |charged: Result<Stepped<'_>, Decision>| match charged {
+            Ok(stepped) => stepped.decision(),
+            Err(told) => told,
+        };
+        self.charge_each(charges, |(key, cost)| (key, *cost), |charged| each(told(charged)));
+    }
+
+    fn check_batch<T, K: Key>(
+        &self,
+        items: &[T],
+        split: impl Fn(&T) -> (&K, u64),
+    ) -> Vec<Decision> {
+        let mut decisions = vec![Decision::UNDECIDED; items.len()];
+        let mut open = decisions.iter_mut();
+        self.charge_each(items, split, |charged| {
+            if let Some(decision) = open.next() {
+                match charged {
+                    Ok(stepped) => *decision = stepped.decision(),
+                    Err(told) => *decision = told,
+                }
+            }
+        });
+        decisions
+    }
+
+    /// Charges every key in turn, while the slots of the next ones are on their way.
+    #[inline(always)]
+    fn charge_each<T, K: Key>(
+        &self,
+        items: &[T],
+        split: impl Fn(&T) -> (&K, u64),
+        mut each: impl FnMut(Result<Stepped<'_>, Decision>),
+    ) {
+        let memory = self.memory();
+        let now = memory.now();
+        let ask = |item: &T| {
+            let fingerprint = self.0.fingerprints.of(split(item).0);
+            (fingerprint.id, memory.fetch::<LINES_IN_BATCH>(fingerprint))
+        };
+        let Some(first) = items.first() else { return };
+        // In turns: a loop that did both would have to keep at hand what each of them works with.
+        let mut asked = [[ask(first); AHEAD]; 2];
+        let ask_each = |items: &[T], asked: &mut [_; AHEAD]| {
+            items.iter().zip(asked).for_each(|(item, place)| *place = ask(item));
+        };
+        let mut ahead = items.chunks(AHEAD);
+        ahead.next().into_iter().for_each(|items| ask_each(items, &mut asked[0]));
+        for (number, items) in items.chunks(AHEAD).enumerate() {
+            if let Some(next) = ahead.next() {
+                ask_each(next, &mut asked[(number + 1) % 2]);
+            }
+            for (item, (id, spot)) in items.iter().zip(&asked[number % 2]) {
+                let (key, cost) = split(item);
+                each(match step(*spot, *id, &self.0.named, now, cost) {
+                    Some(stepped) => Ok(stepped),
+                    None => Err(self.charge_any(key, now, cost)),
+                });
+            }
+        }
+    }
+}
