@@ -5,14 +5,15 @@
 /// is looked at must have arrived.
 pub(super) const NEAR: usize = 4;
 
-/// How many cache lines from there on are brought near.
-pub(crate) const LINES: usize = 2;
+/// How many cache lines from there on are brought near: those that are looked at, and the next. Memory
+/// hands out four in little more time than one, and the next keys' slots may be among them.
+pub(crate) const LINES: usize = 4;
 
 /// The same for each of a batch, of which several are on their way.
-pub(crate) const LINES_IN_BATCH: usize = 2;
+pub(crate) const LINES_IN_BATCH: usize = 3;
 
 /// The same for each of several charges.
-pub(super) const LINES_IN_FEW: usize = 2;
+pub(super) const LINES_IN_FEW: usize = 3;
 
 /// The fingerprint scaled to the number of homes.
 #[inline(always)]
