@@ -74,7 +74,7 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System => Timestamp::from_nanos(system_nanos()),
+            Source::System => Timestamp(system_nanos()),
             Source::Manual(clock) => clock.now(),
         }
     }
@@ -224,6 +224,7 @@ thread_local! {
     static ANCHOR: Cell<(u64, u64)> = const { Cell::new((NEVER, 0)) };
 }
 
+/// Never past [`Timestamp::MAX`]: what the system says is cut, with room for what is counted from there.
 #[inline]
 fn system_nanos() -> u64 {
     let base = BASE.get_or_init(Base::new);
@@ -255,7 +256,8 @@ impl Base {
     #[cold]
     fn ask_the_system(&self, cycles: u64) -> u64 {
         let elapsed = u64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
-        let nanos = self.unix_nanos.saturating_add(elapsed);
+        let last = Timestamp::MAX.0 - TRUST_NANOS;
+        let nanos = self.unix_nanos.saturating_add(elapsed).min(last);
         ANCHOR.set((cycles, nanos));
         nanos
     }
