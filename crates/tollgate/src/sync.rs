@@ -40,6 +40,16 @@ pub(crate) fn lock_or_wait<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool
     }
 }
 
+/// [`lock_or_wait`], for who changes more than what is on the lock's own line.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn lock_or_wait_longer<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool) {
+    match mutex.try_lock() {
+        Some(guard) => (guard, false),
+        None => (brief::lock_after_longer_waits(mutex), true),
+    }
+}
+
 #[cfg(not(loom))]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read()
@@ -62,6 +72,9 @@ pub(crate) fn lock_or_wait<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool
         Err(_) => (lock(mutex), true),
     }
 }
+
+#[cfg(loom)]
+pub(crate) use lock_or_wait as lock_or_wait_longer;
 
 #[cfg(loom)]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {

@@ -145,7 +145,7 @@ fn sorted<const N: usize>(mut places: [Place<'_>; N]) -> [Place<'_>; N] {
 /// `None` if it has held units: they are watched by who takes its time.
 #[inline(always)]
 fn lock<'a>(place: &Place<'a>, charges: &[Known<'a>]) -> Option<BriefGuard<'a, Shard>> {
-    let (mut shard, waited) = place.guard();
+    let (mut shard, waited) = place.guard_several();
     if waited {
         let first = charges.iter().find(|charge| charge.address() == place.address());
         first.iter().for_each(|charge| shard.bring_to_front(charge.id));

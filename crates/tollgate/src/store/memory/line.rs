@@ -14,7 +14,7 @@ use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::slots::{Form, MOST_PAGES, Slots};
 use super::table::{Slot, Table};
 use crate::prefetch::{prefetch, prefetch_to_write};
-use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait};
+use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait, lock_or_wait_longer};
 
 /// All shards of a store.
 #[derive(Debug)]
@@ -171,6 +171,12 @@ impl<'a> Place<'a> {
     #[inline(always)]
     pub(super) fn guard(&self) -> (BriefGuard<'a, Shard>, bool) {
         lock_or_wait(&self.0.shard)
+    }
+
+    /// [`guard`](Self::guard), for who changes words of several keys.
+    #[inline(always)]
+    pub(super) fn guard_several(&self) -> (BriefGuard<'a, Shard>, bool) {
+        lock_or_wait_longer(&self.0.shard)
     }
 
     #[inline(always)]
