@@ -24,7 +24,11 @@ const KEYED: &[Beside] = &[
 const UNKEYED: &[Beside] = &[(Who::Ratelimit, Who::Ours), (Who::LeakyBucket, Who::Ours)];
 
 const BATCH: &[Beside] = &[(Who::Governor, Who::OursBatch), (Who::Ours, Who::OursBatch)];
-const THREE: &[Beside] = &[(Who::OursThree, Who::Ours), (Who::GovernorThree, Who::OursThree)];
+const THREE: &[Beside] = &[
+    (Who::OursThree, Who::OursOneOfThree),
+    (Who::OursThree, Who::Ours),
+    (Who::GovernorThree, Who::OursThree),
+];
 
 /// Rows that share the limiters, which are built once for all of them.
 pub(crate) struct Block {
@@ -136,13 +140,19 @@ impl Block {
                 all.push(who);
             }
         }
-        let load = |who: Who| {
+        // After those whose states it shares.
+        all.sort_by_key(|who| *who == Who::OursOneOfThree);
+        let mut loaded: Vec<(Who, Box<dyn Loaded>)> = Vec::with_capacity(all.len());
+        for who in all {
             pace.progress.set_message(format!("{} keys into {}", self.keys, who.name()));
-            let loaded = who.load(self.keys, self.traffic);
-            report.notes.extend(doubt(who, &*loaded, self.keys, self.traffic));
-            (who, loaded)
-        };
-        all.into_iter().map(load).collect()
+            let shared = (who == Who::OursOneOfThree)
+                .then(|| loaded.iter().find_map(|(_, other)| other.one_of_them()))
+                .flatten();
+            let limiter = shared.unwrap_or_else(|| who.load(self.keys, self.traffic));
+            report.notes.extend(doubt(who, &*limiter, self.keys, self.traffic));
+            loaded.push((who, limiter));
+        }
+        loaded
     }
 }
 

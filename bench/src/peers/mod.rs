@@ -67,6 +67,11 @@ trait Peer: Sync + Sized {
         None
     }
 
+    /// Of several limits, one of them, with the same states.
+    fn one(&self) -> Option<Box<dyn Loaded>> {
+        None
+    }
+
     /// Makes all of these requests, one after the other if not said otherwise.
     #[inline]
     fn check_each(&self, keys: &[Self::Key]) {
@@ -87,6 +92,9 @@ pub(crate) trait Loaded: Run {
 
     /// How many keys it holds, if it may forget some.
     fn keys_held(&self) -> Option<usize>;
+
+    /// Of several limits, one of them, with the same states.
+    fn one_of_them(&self) -> Option<Box<dyn Loaded>>;
 
     /// Adds what each single call takes, in the ticks of `clock`.
     fn time_each(
@@ -111,6 +119,10 @@ impl<P: Peer> Loaded for P {
 
     fn keys_held(&self) -> Option<usize> {
         self.held()
+    }
+
+    fn one_of_them(&self) -> Option<Box<dyn Loaded>> {
+        self.one()
     }
 
     #[inline(never)]
@@ -151,6 +163,7 @@ pub(crate) enum Who {
     OursNameless,
     OursU64,
     OursThree,
+    OursOneOfThree,
     OursBatch,
     Governor,
     GovernorU64,
@@ -169,6 +182,7 @@ impl Who {
             Who::OursNameless => "ours, no names",
             Who::OursU64 => "ours u64",
             Who::OursThree => "ours x3",
+            Who::OursOneOfThree => "ours 1 of 3",
             Who::OursBatch => "ours batch",
             Who::Governor => "governor",
             Who::GovernorU64 => "governor u64",
@@ -188,6 +202,7 @@ impl Who {
             Who::OursNameless => load::<tollgate::Nameless>(keys, traffic),
             Who::OursU64 => load::<tollgate::Number>(keys, traffic),
             Who::OursThree => load::<tollgate::Three>(keys, traffic),
+            Who::OursOneOfThree => load::<tollgate::OneOfThree>(keys, traffic),
             Who::OursBatch => load::<tollgate::Batch>(keys, traffic),
             Who::Governor => load::<governor::Text>(keys, traffic),
             Who::GovernorU64 => load::<governor::Number>(keys, traffic),

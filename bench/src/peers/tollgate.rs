@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use tollgate::{Limit, Limiter, LimiterBuilder, MemoryStore, check_all};
 
-use super::{Peer, Terms, Traffic};
+use super::{Loaded, Peer, Terms, Traffic};
 
 /// How many requests a batch has.
 const BATCH: usize = 256;
@@ -131,5 +131,25 @@ impl Peer for Three {
 
     fn held(&self) -> Option<usize> {
         Some(self.0[0].store().len() / self.0.len())
+    }
+
+    fn one(&self) -> Option<Box<dyn Loaded>> {
+        Some(Box::new(OneOfThree(self.0[0].clone())))
+    }
+}
+
+/// One of three limits on the same key: in a store that holds the states of all three.
+pub(super) struct OneOfThree(Limiter);
+
+impl Peer for OneOfThree {
+    type Key = String;
+
+    fn build(keys: usize, traffic: Traffic) -> OneOfThree {
+        OneOfThree(Three::build(keys, traffic).0[0].clone())
+    }
+
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        self.0.check(key.as_str()).is_allowed()
     }
 }
