@@ -20,7 +20,9 @@ pub fn snapshot(data: &[u8]) {
     match input.u8() % 4 {
         0 => restore(&clock, input.rest()),
         1 => {
-            let mut bytes = b"tollgate\x02\x00".to_vec();
+            let mut bytes = b"tollgate".to_vec();
+            // Either of the versions that are read.
+            bytes.extend([2 + input.u8() % 2, 0]);
             bytes.extend_from_slice(input.rest());
             sum(&mut bytes);
             restore(&clock, &bytes);

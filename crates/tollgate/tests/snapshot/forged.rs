@@ -76,6 +76,43 @@ fn units_of_a_log_that_add_up_past_the_largest_number_never_wrap_to_few() {
     assert_eq!(limiter.status("ana").remaining(), 0);
 }
 
+/// A snapshot of one key that used three of ten, of this version, and its record once more if `twice`.
+/// The first record's id has the bit that only version 2 knows.
+fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
+    let store = builder(clock).build().unwrap();
+    let limiter = store.limiter("limit", Limit::per_hour(10)).unwrap();
+    assert!(limiter.check_n("ana", 3).is_allowed());
+    let mut bytes = bytes_of(&store);
+    bytes[8] = version;
+    // Magic, version, time, seed, shards, how many limits, one of them; and at the end no record, a sum.
+    let start = 8 + 2 + 8 + 16 + 4 + 4 + 2 + "limit".len() + 2 + limiter.limit().to_string().len();
+    let end = bytes.len() - 8 - 1;
+    assert_eq!((bytes[start], bytes[end]), (1, 0), "the kinds of records");
+    let again = if twice { bytes[start..end].to_vec() } else { Vec::new() };
+    bytes[start + 1 + 4 + 1] |= 1;
+    bytes.splice(end..end, again);
+    sign(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_snapshot_of_the_version_before_is_read_with_its_longer_ids() {
+    let clock = ManualClock::new();
+    for (version, twice) in [(2, false), (2, true), (3, false)] {
+        let bytes = of_version(version, twice, &clock);
+        let restored = builder(&clock).restore(bytes.as_slice()).unwrap();
+        let limiter = restored.limiter("limit", Limit::per_hour(10)).unwrap();
+        assert_eq!(limiter.status("ana").remaining(), 7, "version {version}, twice: {twice}");
+        assert_eq!(restored.len(), 1);
+    }
+    for (version, twice, what) in [(3, true, "twice"), (1, false, "2 and 3"), (4, false, "2 and 3")]
+    {
+        let bytes = of_version(version, twice, &clock);
+        let error = builder(&clock).restore(bytes.as_slice()).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(cases(48))]
 

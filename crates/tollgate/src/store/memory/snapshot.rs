@@ -33,7 +33,16 @@ use crate::limit::{Limit, LimitError};
 use crate::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"tollgate";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
+
+/// One that is read, too: its ids have a bit more, which is cut.
+const EARLIER: u16 = 2;
+
+/// Whether a key was there before it was restored.
+enum Restored {
+    Once,
+    Twice,
+}
 
 /// Why a snapshot could not be restored.
 #[derive(Debug)]
@@ -152,8 +161,10 @@ impl Memory {
             ));
         }
         let version = u16::from_le_bytes(input.array()?);
-        if version != VERSION {
-            return Err(malformed(format!("its version is {version}, this build reads {VERSION}")));
+        if ![EARLIER, VERSION].contains(&version) {
+            return Err(malformed(format!(
+                "its version is {version}, this build reads {EARLIER} and {VERSION}"
+            )));
         }
         let taken_at = input.u64()?;
         let seed = input.array()?;
@@ -172,7 +183,13 @@ impl Memory {
         loop {
             match input.array::<1>()? {
                 [0] => break,
-                [1] => memory.restore_key(&mut input, &limits, ahead)?,
+                [1] => match memory.restore_key(&mut input, &limits, ahead)? {
+                    // Of two ids that differed in what was cut, the first is kept.
+                    Restored::Twice if version == VERSION => {
+                        return Err(malformed("a key is there twice"));
+                    }
+                    Restored::Twice | Restored::Once => {}
+                },
                 [2] => memory.restore_block(&mut input, ahead)?,
                 [3] => limits.push(memory.restore_limit(&mut input)?),
                 [kind] => return Err(malformed(format!("a record is of kind {kind}"))),
@@ -200,7 +217,7 @@ impl Memory {
         input: &mut Reader<'_>,
         limits: &[Arc<Named>],
         ahead: u64,
-    ) -> Result<(), SnapshotError> {
+    ) -> Result<Restored, SnapshotError> {
         let (shard, id) = (input.length()?, Fingerprint::usable(input.u64()?));
         let number = input.length()?;
         let name = input.text()?;
@@ -221,15 +238,16 @@ impl Memory {
         }
         let call = Call { named, registry: &self.registry, now: now.as_nanos() };
         if !self.claim() && !self.make_room(Fingerprint { id, place: 0 }, &call) {
-            return Ok(());
+            return Ok(Restored::Once);
         }
         let name = (self.settings.names && !name.is_empty()).then(|| KeyName::from_bytes(&name));
         let mut shard = self.shards.lock(shard);
         if shard.table.find(id).is_ok() {
-            return Err(malformed("a key is there twice"));
+            self.release(1);
+            return Ok(Restored::Twice);
         }
         self.release(shard.insert(NewKey { id, name, state }, &call, Reclaim::Worthless));
-        Ok(())
+        Ok(Restored::Once)
     }
 }
 
