@@ -224,7 +224,7 @@ thread_local! {
     static ANCHOR: Cell<(u64, u64)> = const { Cell::new((NEVER, 0)) };
 }
 
-/// Never past [`Timestamp::MAX`]: what the system says is cut, with room for what is counted from there.
+/// Never past [`Timestamp::MAX`].
 #[inline]
 fn system_nanos() -> u64 {
     let base = BASE.get_or_init(Base::new);
@@ -256,9 +256,11 @@ impl Base {
     #[cold]
     fn ask_the_system(&self, cycles: u64) -> u64 {
         let elapsed = u64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
-        let last = Timestamp::MAX.0 - TRUST_NANOS;
-        let nanos = self.unix_nanos.saturating_add(elapsed).min(last);
-        ANCHOR.set((cycles, nanos));
+        let nanos = self.unix_nanos.saturating_add(elapsed).min(Timestamp::MAX.0);
+        // Near the end of time nothing is counted from here: what is could be past it.
+        if nanos < Timestamp::MAX.0 - TRUST_NANOS {
+            ANCHOR.set((cycles, nanos));
+        }
         nanos
     }
 }
