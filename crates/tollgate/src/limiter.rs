@@ -10,7 +10,7 @@ use crate::algorithm;
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::charge::Charge;
 use crate::decision::{Decision, Status};
-use crate::key::{Fingerprint, Fingerprints, Hashed, Key, KeyName};
+use crate::key::{Fingerprint, Fingerprints, Hashed, Key, KeyName, Name};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservation;
 use crate::store::memory::{
@@ -110,7 +110,7 @@ impl Limiter {
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         match self.step(&key, cost) {
             Ok(stepped) => stepped.decision(),
-            Err(now) => self.charge_any(&key, now, cost),
+            Err((fingerprint, now)) => self.charge_any(&key, fingerprint, now, cost),
         }
     }
 
@@ -124,7 +124,7 @@ impl Limiter {
         let told = match self.step(&key, cost) {
             Ok(stepped) if stepped.passes() => return true,
             Ok(stepped) => stepped.decision(),
-            Err(now) => self.charge_any(&key, now, cost),
+            Err((fingerprint, now)) => self.charge_any(&key, fingerprint, now, cost),
         };
         let passes = told.is_allowed() && told.delay().is_zero();
         *decision = (!passes).then_some(told);
@@ -231,20 +231,25 @@ impl Limiter {
         Charge::new(self, key)
     }
 
-    /// The common charge; of any other, the time, nothing being done yet.
+    /// The common charge; of any other, what it needs, nothing being done yet.
     #[inline(always)]
-    fn step(&self, key: &impl Key, cost: u64) -> Result<Stepped<'_>, Timestamp> {
+    fn step(&self, key: &impl Key, cost: u64) -> Result<Stepped<'_>, (Fingerprint, Timestamp)> {
         let (fingerprint, memory) = (self.0.fingerprints.of(key), self.memory());
         // The clock is read while the slot is on its way.
         let spot = memory.fetch::<LINES>(fingerprint);
         let now = memory.now();
-        step(spot, fingerprint.id, &self.0.named, now, cost).ok_or(now)
+        step(spot, fingerprint.id, &self.0.named, now, cost).ok_or((fingerprint, now))
     }
 
-    /// Any charge. The fingerprint is taken anew, so that the common one need not keep it.
+    /// Any charge.
     #[inline(never)]
-    fn charge_any(&self, key: &impl Key, now: Timestamp, cost: u64) -> Decision {
-        let fingerprint = self.0.fingerprints.of(key);
+    fn charge_any(
+        &self,
+        key: &dyn Name,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
         self.memory().charge(&Entry { named: &self.0.named, fingerprint, key }, now, cost)
     }
 

@@ -101,12 +101,6 @@ impl Decision {
         Decision::of(figures, kind)
     }
 
-    /// The decision on a cost that is allowed.
-    #[inline(always)]
-    pub(crate) fn taken(figures: Figures) -> Decision {
-        Decision::of(figures, Kind::Allowed)
-    }
-
     #[inline(always)]
     fn of(figures: Figures, kind: Kind) -> Decision {
         let (form, numbers) = figures.into_numbers();
@@ -118,9 +112,10 @@ impl Decision {
         Figures::from_numbers(self.is_allowed(), self.form, self.numbers)
     }
 
-    /// A charge that its own limit allows and that another kept from being taken; `figures` are
-    /// of no cost.
-    pub(crate) fn untaken(figures: Figures) -> Decision {
+    /// Of a charge that its own limit allows; where another kept it from being taken, `figures` are of
+    /// no cost.
+    #[inline(always)]
+    pub(crate) fn allowed(figures: Figures) -> Decision {
         Decision::of(figures, Kind::Allowed)
     }
 

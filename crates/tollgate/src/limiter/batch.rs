@@ -63,7 +63,7 @@ impl Limiter {
         let now = memory.now();
         let ask = |item: &T| {
             let fingerprint = self.0.fingerprints.of(split(item).0);
-            (fingerprint.id, memory.fetch::<LINES_IN_BATCH>(fingerprint))
+            (fingerprint, memory.fetch::<LINES_IN_BATCH>(fingerprint))
         };
         let Some(first) = items.first() else { return };
         // In turns: a loop that did both would have to keep at hand what each of them works with.
@@ -77,11 +77,11 @@ impl Limiter {
             if let Some(next) = ahead.next() {
                 ask_each(next, &mut asked[(number + 1) % 2]);
             }
-            for (item, (id, spot)) in items.iter().zip(&asked[number % 2]) {
+            for (item, (fingerprint, spot)) in items.iter().zip(&asked[number % 2]) {
                 let (key, cost) = split(item);
-                each(match step(*spot, *id, &self.0.named, now, cost) {
+                each(match step(*spot, fingerprint.id, &self.0.named, now, cost) {
                     Some(stepped) => Ok(stepped),
-                    None => Err(self.charge_any(key, now, cost)),
+                    None => Err(self.charge_any(key, *fingerprint, now, cost)),
                 });
             }
         }

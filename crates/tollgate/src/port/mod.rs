@@ -163,7 +163,7 @@ impl Ported {
     pub fn peek(&self, state: &State, now: u64, cost: u64) -> Decision {
         let asked = self.figures(state, now, cost);
         if cost > 0 && asked.allowed() {
-            return Decision::untaken(self.figures(state, now, 0));
+            return Decision::allowed(self.figures(state, now, 0));
         }
         Decision::new(asked, cost)
     }

@@ -2,7 +2,7 @@
 //! what comes next; a lock that has to look for sleepers, as parking_lot's, waits for the line first,
 //! and that is most of what a check of a hot key costs.
 //!
-//! Nobody wakes who waits: after some microseconds of looking, when the holder has lost its core or
+//! Nobody wakes who waits: after some microseconds of looking, or some tens for several lines, when the holder has lost its core or
 //! lays a table out anew, a thread gives way to others, and then looks again after ever longer naps.
 #![allow(unsafe_code)]
 

@@ -111,7 +111,7 @@ impl Purse {
         let fits = |batch: &&Batch| cost > 0 && batch.left >= cost && now < batch.deadline;
         let batch = self.batches.iter().find(fits)?;
         let figures = terms.limit.0.decide(batch.state.as_ref(), batch.seen(now), 0);
-        Some(Decision::untaken(figures))
+        Some(Decision::allowed(figures))
     }
 
     /// Puts back what was spent for a request that did not go ahead after all; lost if its batch

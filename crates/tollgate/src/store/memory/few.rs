@@ -77,7 +77,8 @@ pub(super) fn charge_few<const N: usize>(charges: &[Known<'_>; N]) -> Option<Few
     }
     let now = first.memory.now();
     if is_one {
-        charge(lock(&first.spot.place, charges)?, charges, now)
+        let place = &first.spot.place;
+        charge(watched(place, place.guard_several(), charges)?, charges, now)
     } else {
         charge(Several::lock(charges)?, charges, now)
     }
@@ -121,7 +122,8 @@ impl<'a, const N: usize> Several<'a, N> {
         let order = sorted(places);
         for at in 0..N {
             if at == 0 || is_lower(&order[at - 1], &order[at]) {
-                shards.guards[at] = Some(lock(&order[at], charges)?);
+                // Not the longer waits of `guard_several`: others would wait for what is held already.
+                shards.guards[at] = Some(watched(&order[at], order[at].guard(), charges)?);
             }
         }
         Some(shards)
@@ -142,10 +144,14 @@ fn sorted<const N: usize>(mut places: [Place<'_>; N]) -> [Place<'_>; N] {
     places
 }
 
-/// `None` if it has held units: they are watched by who takes its time.
+/// The shard at `place`, which was just locked; `None` if it has held units, which are watched by who
+/// takes its time.
 #[inline(always)]
-fn lock<'a>(place: &Place<'a>, charges: &[Known<'a>]) -> Option<BriefGuard<'a, Shard>> {
-    let (mut shard, waited) = place.guard_several();
+fn watched<'a>(
+    place: &Place<'a>,
+    (mut shard, waited): (BriefGuard<'a, Shard>, bool),
+    charges: &[Known<'a>],
+) -> Option<BriefGuard<'a, Shard>> {
     if waited {
         let first = charges.iter().find(|charge| charge.address() == place.address());
         first.iter().for_each(|charge| shard.bring_to_front(charge.id));
@@ -163,8 +169,9 @@ fn charge<const N: usize>(
     let (mut met, mut taken) = ([[0; 2]; N], 0);
     for number in 0..N {
         let Known { spot, id, named, cost, .. } = charges[number];
-        let table = &mut shards.of(number)?.table;
-        let Some(Common { bucket, tag }) = &named.common else {
+        let (Some(Shard { table }), Some(Common { bucket, tag })) =
+            (shards.of(number), &named.common)
+        else {
             put_back(shards, &charges[..taken], &met);
             return None;
         };

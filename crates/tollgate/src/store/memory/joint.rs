@@ -319,7 +319,7 @@ impl<'a> Turn<'a> {
         let figures = |cost| self.met.told(&self.named.plan, self.now.as_nanos(), cost);
         let decision = Decision::new(figures(self.cost), self.cost);
         if decision.is_allowed() && charged != Charged::All {
-            return Decision::untaken(figures(0));
+            return Decision::allowed(figures(0));
         }
         decision
     }

@@ -43,8 +43,8 @@ impl Line {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Hint {
-    /// Where its table begins, or [`PAGED`], and how many homes it has, as of some moment: only to
-    /// fetch ahead, for which a stale answer is as harmless as a wrong one.
+    /// Where its table begins, or [`PAGED`], and how many homes it has, as of some moment: to fetch
+    /// ahead, and to begin to look from there. Who is misled by a stale answer looks again.
     table: AtomicUsize,
     /// Where the pages of a table in pages are.
     pages: OnceLock<Box<[AtomicUsize; MOST_PAGES]>>,

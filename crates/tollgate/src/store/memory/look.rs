@@ -27,7 +27,7 @@ impl Memory {
         }
         match self.no_room(entry.fingerprint, &call) {
             Some(wait) if !known => Decision::new(entry.named.plan.full(wait, cost), cost),
-            _ => Decision::untaken(stands),
+            _ => Decision::allowed(stands),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Form {
     Paged,
 }
 
-/// How far from where it should be a slot is looked for by who is in a hurry.
+/// How much further than [`NEAR`] a slot is looked for by who is in a hurry.
 pub(super) const FAR: usize = 64;
 
 /// Where the first is that is not `before` the one sought.
@@ -126,7 +126,7 @@ impl Slots {
     }
 
     /// The first slot from `index` on that is not `before` the one sought, and where it is. Not past
-    /// the end of a page, and no further than [`FAR`]: who finds none has to look again.
+    /// the end of a page, and only [`FAR`] past the near ones: who finds none has to look again.
     #[inline(always)]
     pub(super) fn seek_mut(
         &mut self,
@@ -151,7 +151,7 @@ impl Slots {
             let at = position(further, before)?;
             (NEAR + at, further.get_mut(at)?)
         };
-        #[allow(clippy::cast_possible_truncation, reason = "it is no further than FAR")]
+        #[allow(clippy::cast_possible_truncation, reason = "it is at most NEAR and FAR")]
         Some((index + at as u32, slot))
     }
 }

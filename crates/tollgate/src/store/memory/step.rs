@@ -34,7 +34,8 @@ pub(crate) fn step<'a>(
     cost: u64,
 ) -> Option<Stepped<'a>> {
     let Common { bucket, tag } = named.common.as_ref()?;
-    if cost == 0 {
+    // What is held is watched by who takes its time.
+    if cost == 0 || place.is_reserved() {
         return None;
     }
     let now = now.as_nanos();
@@ -50,7 +51,7 @@ pub(crate) fn step<'a>(
     if waited {
         shard.bring_to_front(id);
     }
-    // What is held is watched by who takes its time.
+    // It may have been reserved before it was locked.
     if place.is_reserved() {
         return None;
     }
@@ -98,17 +99,15 @@ impl Memory {
 /// The state of a key that this thread remembers as refused, if it is still the same.
 #[inline(never)]
 fn recall(place: Place<'_>, id: u64, named: &Named) -> Option<Packed> {
-    // What was refused may be there again once a reservation has timed out.
-    if place.is_reserved() {
-        return None;
-    }
     refused::recall(who(place, id, named), place.disturbed())
 }
 
 /// Remembers the state at `index`, which has just refused, if it is of the kind that may be.
 fn remember(place: Place<'_>, shard: &Locked<'_>, index: usize, entry: &Entry<'_>) {
     let Entry { named, fingerprint: Fingerprint { id, .. }, .. } = *entry;
-    if let Some(bucket) = shard.bucket(index, named) {
+    if named.common.is_some()
+        && let Some(bucket) = shard.bucket(index, named)
+    {
         let words = shard.table.words(index);
         if bucket.is_empty(words) && refused::insists(id) {
             refused::remember(who(place, id, named), shard.disturbed(), words);
@@ -132,6 +131,10 @@ impl Stepped<'_> {
         let figures =
             Figures::Bucket(self.bucket.figures(&self.step, self.at, self.now, self.cost));
         // What is allowed fits, and is not asked again whether it ever could.
-        if self.step.allowed { Decision::taken(figures) } else { Decision::new(figures, self.cost) }
+        if self.step.allowed {
+            Decision::allowed(figures)
+        } else {
+            Decision::new(figures, self.cost)
+        }
     }
 }
