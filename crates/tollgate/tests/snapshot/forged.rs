@@ -79,8 +79,8 @@ fn units_of_a_log_that_add_up_past_the_largest_number_never_wrap_to_few() {
 /// A snapshot of one key that used three of ten, of this version, and its record once more if `twice`.
 /// The first record's id has the bit that only version 2 knows.
 fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
-    let store = builder(clock).build().unwrap();
-    let limiter = store.limiter("limit", Limit::per_hour(10)).unwrap();
+    let store = builder(clock).build().expect("the test's numbers are valid");
+    let limiter = store.limiter("limit", Limit::per_hour(10)).expect("they are");
     assert!(limiter.check_n("ana", 3).is_allowed());
     let mut bytes = bytes_of(&store);
     bytes[8] = version;
