@@ -74,9 +74,6 @@ pub enum CostError {
 const SECOND: u64 = 1_000_000_000;
 
 impl Decision {
-    /// To be overwritten.
-    pub(crate) const UNDECIDED: Decision = Decision::plain(Kind::Denied, [0; 7]);
-
     /// Where nothing is counted.
     pub(crate) const UNLIMITED: Decision =
         Decision::plain(Kind::Allowed, [u64::MAX, 1, u64::MAX, 0, 0, 0, 0]);

@@ -38,15 +38,10 @@ impl Limiter {
         items: &[T],
         split: impl Fn(&T) -> (&K, u64),
     ) -> Vec<Decision> {
-        let mut decisions = vec![Decision::UNDECIDED; items.len()];
-        let mut open = decisions.iter_mut();
-        self.charge_each(items, split, |charged| {
-            if let Some(decision) = open.next() {
-                match charged {
-                    Ok(stepped) => *decision = stepped.decision(),
-                    Err(told) => *decision = told,
-                }
-            }
+        let mut decisions = Vec::with_capacity(items.len());
+        self.charge_each(items, split, |charged| match charged {
+            Ok(stepped) => decisions.push(stepped.decision()),
+            Err(told) => decisions.push(told),
         });
         decisions
     }
