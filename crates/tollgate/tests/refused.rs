@@ -120,7 +120,7 @@ fn stores_do_not_share_what_was_refused() {
 }
 
 #[test]
-fn a_limit_that_was_forgotten_leaves_no_refusal_to_its_successor() {
+fn what_is_remembered_of_a_key_ends_when_all_are_made_new() {
     let store = MemoryStore::builder().clock(ManualClock::new()).build().unwrap();
     for _ in 0..3 {
         let limiter = store.limiter("per user", Limit::per_hour(1)).unwrap();

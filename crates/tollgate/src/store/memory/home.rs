@@ -1,4 +1,7 @@
-//! Where in its shard's table a key belongs, and how far from there it is looked for.
+//! Where in its shard's table a key belongs, how far from there it is looked for, and how many homes a
+//! table has.
+
+use super::slots::Form;
 
 /// How many slots from its home on are looked at without branches, as measured. How far a key is from
 /// home differs from key to key, and a branch on it is foretold wrongly each time; but every slot that
@@ -20,4 +23,21 @@ pub(super) const LINES_IN_FEW: usize = 3;
 #[allow(clippy::cast_possible_truncation, reason = "the shifted product is below `homes`")]
 pub(super) fn home(id: u64, homes: u32) -> u32 {
     ((u128::from(id) * u128::from(homes)) >> 64) as u32
+}
+
+/// How many rows fit so many homes before runs get long. Pages are filled a little more: a table
+/// grows by a whole page, and would otherwise take more memory than in one piece.
+pub(super) fn rows_for(homes: usize, form: Form) -> usize {
+    match form {
+        Form::Plain => homes * 7 / 10,
+        Form::Paged => homes * 3 / 4,
+    }
+}
+
+/// How many homes so many rows need.
+pub(super) fn homes_for(rows: usize, form: Form) -> usize {
+    match form {
+        Form::Plain => (rows * 10).div_ceil(7),
+        Form::Paged => (rows * 4).div_ceil(3),
+    }
 }

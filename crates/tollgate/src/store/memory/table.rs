@@ -13,7 +13,7 @@
 use std::num::NonZeroU8;
 
 use super::aside::Aside;
-use super::home::home;
+use super::home::{home, homes_for, rows_for};
 use super::page::PAGE_SLOTS;
 use super::slots::{Form, MOST_PAGES, Slots};
 use crate::algorithm::Packed;
@@ -382,23 +382,6 @@ impl Table {
 #[inline(never)]
 fn in_front(front: &mut Packed) -> &mut Packed {
     front
-}
-
-/// How many rows fit so many homes before runs get long. Pages are filled a little more: a table
-/// grows by a whole page, and would otherwise take more memory than in one piece.
-fn rows_for(homes: usize, form: Form) -> usize {
-    match form {
-        Form::Plain => homes * 7 / 10,
-        Form::Paged => homes * 3 / 4,
-    }
-}
-
-/// How many homes so many rows need.
-fn homes_for(rows: usize, form: Form) -> usize {
-    match form {
-        Form::Plain => (rows * 10).div_ceil(7),
-        Form::Paged => (rows * 4).div_ceil(3),
-    }
 }
 
 // What a check reads of a key: two or three to a cache line.
