@@ -2,16 +2,17 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::{fmt, ptr};
+use std::{array, fmt, ptr};
 
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
-use crate::key::{Fingerprint, Hashed, Key, Name};
+use crate::key::{Hashed, Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Entry, INLINE, Joint, Known, Memory, Turn, charge_any, charge_known, look_all,
+    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Memory, Turn, charge_any, charge_known,
+    look_all,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
@@ -22,9 +23,6 @@ pub struct Charge<'a> {
     key: &'a dyn Name,
     cost: u64,
 }
-
-/// A key that was hashed, and by which store.
-type Last<'a> = Option<(&'a dyn Name, &'a Memory, Hashed)>;
 
 impl<'a> Charge<'a> {
     #[inline]
@@ -39,32 +37,48 @@ impl<'a> Charge<'a> {
         self
     }
 
-    /// What finds the state. Several limits are mostly of one key, and that one variable, which is
-    /// hashed once.
     #[inline(always)]
-    fn fingerprint(&self, last: &mut Last<'a>) -> Fingerprint {
-        let memory = self.limiter.memory();
-        let hashed = match *last {
-            Some((key, of, hashed)) if ptr::eq(key, self.key) && ptr::eq(of, memory) => hashed,
-            _ => self.key.hashed(&memory.hashes),
-        };
-        *last = Some((self.key, memory, hashed));
-        self.limiter.fingerprint_of(hashed)
+    fn memory(&self) -> &'a Memory {
+        self.limiter.memory()
     }
 
+    /// Whether the other is of the same key, which is one variable, in the same store.
     #[inline(always)]
-    fn known(&self, last: &mut Last<'a>) -> Known<'a> {
-        let fingerprint = self.fingerprint(last);
-        Known::new(self.limiter.memory(), fingerprint, self.limiter.named(), self.cost)
+    fn is_alike(&self, other: &Charge<'a>) -> bool {
+        ptr::eq(self.key, other.key) && ptr::eq(self.memory(), other.memory())
     }
 
     fn joint(&self) -> Joint<'a> {
-        let (named, fingerprint) = (self.limiter.named(), self.fingerprint(&mut None));
-        let mut joint =
-            Joint::new(self.limiter.memory(), Entry { named, fingerprint, key: self.key });
+        let (memory, named) = (self.memory(), self.limiter.named());
+        let fingerprint = self.limiter.fingerprint_of(self.key.hashed(&memory.hashes));
+        let mut joint = Joint::new(memory, Entry { named, fingerprint, key: self.key });
         joint.cost = self.cost;
         joint
     }
+}
+
+/// The charges as their store needs them, if they are of the common kind. All slots are on their way
+/// before anything else is done. Several limits are mostly of one key, and that one variable, which is
+/// hashed once.
+#[inline(always)]
+fn known<'a, const N: usize>(charges: [&Charge<'a>; N]) -> [Option<Known<'a>>; N] {
+    let is_one_key = charges.iter().all(|charge| charge.is_alike(charges[0]));
+    let (mut key, mut shard) = (Hashed::default(), None);
+    let sought = charges.map(|charge| {
+        let shard = match shard {
+            Some(shard) if is_one_key => shard,
+            _ => {
+                let memory = charge.memory();
+                key = charge.key.hashed(&memory.hashes);
+                *shard.insert(memory.fetch_lock(key))
+            }
+        };
+        shard.fetch_slot::<LINES_IN_FEW>(charge.limiter.fingerprint_of(key).id)
+    });
+    array::from_fn(|number| {
+        let Charge { limiter, cost, .. } = *charges[number];
+        Known::new(limiter.memory(), sought[number], limiter.named(), cost)
+    })
 }
 
 impl fmt::Debug for Charge<'_> {
@@ -174,12 +188,11 @@ pub struct Decisions<'a> {
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a>]) {
-        let (turns, mut last) = (&mut self.turns, None);
-        let mut known = |charge: &Charge<'a>| charge.known(&mut last);
+        let turns = &mut self.turns;
         let charged = match charges {
-            [a] => charge_known(&[known(a)], turns),
-            [a, b] => charge_known(&[known(a), known(b)], turns),
-            [a, b, c] => charge_known(&[known(a), known(b), known(c)], turns),
+            [a] => charge_known(known([a]), turns),
+            [a, b] => charge_known(known([a, b]), turns),
+            [a, b, c] => charge_known(known([a, b, c]), turns),
             _ => None,
         };
         match charged {

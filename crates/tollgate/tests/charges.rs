@@ -139,6 +139,32 @@ fn of_one_limiter_under_numbers_as_large_the_slowest_decide() {
 }
 
 #[test]
+fn whichever_of_three_known_keys_denies_all_stay_as_they_were() {
+    let (ana, ben, cleo) = ("ana", "ben", "cleo");
+    for keys in [[&ana, &ana, &ana], [&ana, &ben, &cleo]] {
+        for denying in 0..3 {
+            let store = store();
+            let limiters =
+                ["a", "b", "c"].map(|name| store.limiter(name, Limit::per_hour(10)).unwrap());
+            let used = [0, 1, 2].map(|number| if number == denying { 10 } else { 3 + number });
+            for number in 0..3 {
+                let used = used[number].try_into().unwrap();
+                assert!(limiters[number].check_n(*keys[number], used).is_allowed());
+            }
+            let charges = [0, 1, 2].map(|number| limiters[number].charge(keys[number]));
+            let decisions = check_all(&charges);
+            assert!(!decisions.is_allowed());
+            for (number, (_, decision)) in decisions.iter().enumerate() {
+                let used = u64::try_from(used[number]).unwrap();
+                assert_eq!(decision.is_allowed(), number != denying);
+                assert_eq!(decision.remaining(), 10 - used);
+                assert_eq!(limiters[number].status(*keys[number]).used(), used);
+            }
+        }
+    }
+}
+
+#[test]
 fn where_all_is_allowed_the_smallest_share_remaining_decides() {
     let store = store();
     let of = |name, count| store.limiter(name, Limit::per_hour(count)).unwrap();

@@ -127,13 +127,20 @@ impl Bucket {
         *state = words(state[0].max(now), owed);
     }
 
+    /// What a cost is to a bucket that packs; one that does not fit is cut to a number that is never
+    /// allowed.
+    #[inline(always)]
+    pub(crate) fn parts_of(&self, cost: u64) -> u64 {
+        cost.saturating_mul(self.parts_per_unit)
+    }
+
     /// [`decide`](Self::decide) and [`take`](Self::take) of a bucket that packs: all that can be
     /// allowed fits 64 bits, and what does not is cut to a number that is never allowed.
     #[inline(always)]
-    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, cost: u64) -> Step {
+    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, parts: u64) -> Step {
         let paid = now.saturating_sub(at).saturating_mul(self.parts_per_nano);
         let before = owed.saturating_sub(paid);
-        let after = before.saturating_add(cost.saturating_mul(self.parts_per_unit));
+        let after = before.saturating_add(parts);
         Step { allowed: after <= self.full, before, after: [at.max(now), after] }
     }
 

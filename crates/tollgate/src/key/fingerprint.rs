@@ -55,7 +55,7 @@ pub(crate) struct Hashed {
 impl Hashed {
     /// The key's fingerprint for the limiter of this number.
     #[inline]
-    fn counted_by(self, limiter: u64) -> Fingerprint {
+    pub(crate) fn counted_by(self, limiter: u64) -> Fingerprint {
         Fingerprint { id: Fingerprint::usable(self.id ^ limiter), place: self.place }
     }
 }

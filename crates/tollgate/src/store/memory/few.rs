@@ -6,81 +6,94 @@
 //! and once it has all of them it looks for all keys at the same time. A charge that is allowed is
 //! taken at once, and put back should a later one be denied. Nobody sees that: until then all locks
 //! are held.
+//!
+//! While the processor waits for the slots it goes ahead to the next request's, but only so many
+//! instructions: whatever can be worked out before the slots have come is worked out before.
 
 use std::hint::select_unpredictable;
 
-use super::home::LINES_IN_FEW;
-use super::line::{Place, Spot};
+use super::joint::{Charged, Turn};
+use super::line::{Place, Sought, Spot};
 use super::registry::Common;
 use super::shard::Shard;
+use super::table::Tagged;
 use super::{Memory, Named};
-use crate::algorithm::Packed;
-use crate::key::Fingerprint;
+use crate::algorithm::{Bucket, Packed};
 use crate::sync::BriefGuard;
 use crate::time::Timestamp;
 
-/// A charge of a key that may be known, and no more than is needed if it is: the fewer words there are
-/// to write, the sooner the processor comes to the lock.
+/// A charge of the common kind, if its key is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
-    pub(super) memory: &'a Memory,
-    pub(super) spot: Spot<'a>,
-    pub(super) id: u64,
+    memory: &'a Memory,
+    spot: Spot<'a>,
     pub(super) named: &'a Named,
     pub(super) cost: u64,
+    tagged: Tagged,
+    bucket: &'a Bucket,
+    /// What the cost is to the bucket.
+    parts: u64,
 }
 
 impl<'a> Known<'a> {
-    /// Its slot and its lock are brought near.
+    /// `None` if it is of another kind.
     #[inline(always)]
     pub(crate) fn new(
         memory: &'a Memory,
-        fingerprint: Fingerprint,
+        Sought { spot, id }: Sought<'a>,
         named: &'a Named,
         cost: u64,
-    ) -> Known<'a> {
-        Known {
-            memory,
-            spot: memory.fetch::<LINES_IN_FEW>(fingerprint),
-            id: fingerprint.id,
-            named,
-            cost,
-        }
+    ) -> Option<Known<'a>> {
+        let Common { bucket, tag } = named.common.as_ref().filter(|_| cost > 0)?;
+        let (tagged, parts) = (Tagged::new(id, *tag), bucket.parts_of(cost));
+        Some(Known { memory, spot, named, cost, tagged, bucket, parts })
     }
 
     #[inline(always)]
     fn address(&self) -> usize {
         self.spot.place.address()
     }
+
+    /// Takes the charge of its state if that is allowed: whether it is. Its turn is told what it met.
+    #[inline(always)]
+    fn take(&self, words: &mut Packed, turn: &mut Turn<'_>) -> bool {
+        turn.met.meet(*words);
+        let step = self.bucket.step(*words, turn.now.as_nanos(), self.parts);
+        if step.allowed {
+            if self.bucket.is_empty(*words) {
+                self.spot.place.disturb();
+            }
+            *words = step.after;
+        }
+        step.allowed
+    }
 }
 
-/// What became of a few charges.
-pub(super) struct Few<const N: usize> {
-    pub(super) allowed: bool,
-    pub(super) now: Timestamp,
-    /// The states they met.
-    pub(super) met: [Packed; N],
-}
-
-/// Decides all charges and takes all or none; `None` if they are not of the common kind.
+/// When to decide these charges; `None` if they are not of the common kind.
 #[inline(always)]
-pub(super) fn charge_few<const N: usize>(charges: &[Known<'_>; N]) -> Option<Few<N>> {
+pub(super) fn ready<const N: usize>(charges: &[Known<'_>; N]) -> Option<Timestamp> {
     let first = charges.first()?;
-    let (mut is_common, mut is_one) = (true, true);
+    let mut is_common = true;
     for (number, charge) in charges.iter().enumerate() {
-        let is_repeated = charges[..number].iter().any(|other| other.id == charge.id);
-        is_common &= !is_repeated && charge.cost > 0 && std::ptr::eq(charge.memory, first.memory);
-        is_one &= charge.address() == first.address();
+        let is_repeated =
+            charges[..number].iter().any(|other| other.tagged.is_same_key(charge.tagged));
+        is_common &= !is_repeated && std::ptr::eq(charge.memory, first.memory);
     }
-    if !is_common {
-        return None;
-    }
-    let now = first.memory.now();
-    if is_one {
-        let place = &first.spot.place;
-        charge(watched(place, place.guard_several(), charges)?, charges, now)
+    is_common.then(|| first.memory.now())
+}
+
+/// Decides all charges, which are [`ready`], and takes all or none: which; `None` if they are not of
+/// the common kind after all. Their turns are told what they met.
+#[inline(always)]
+pub(super) fn charge_few<const N: usize>(
+    charges: &[Known<'_>; N],
+    turns: &mut [Turn<'_>; N],
+) -> Option<Charged> {
+    let place = &charges.first()?.spot.place;
+    if charges.iter().all(|charge| charge.address() == place.address()) {
+        charge(watched(place, place.guard_several(), charges)?, charges, turns)
     } else {
-        charge(Several::lock(charges)?, charges, now)
+        charge(Several::lock(charges)?, charges, turns)
     }
 }
 
@@ -88,6 +101,12 @@ pub(super) fn charge_few<const N: usize>(charges: &[Known<'_>; N]) -> Option<Few
 trait Shards {
     /// That of the charge of this number.
     fn of(&mut self, number: usize) -> Option<&mut Shard>;
+
+    /// The state of the charge of this number, if it is known.
+    #[inline(always)]
+    fn known(&mut self, number: usize, charge: &Known<'_>) -> Option<&mut Packed> {
+        self.of(number)?.table.known(charge.tagged, charge.spot.home)
+    }
 }
 
 /// What several limits count of one key is in one shard.
@@ -154,7 +173,7 @@ fn watched<'a>(
 ) -> Option<BriefGuard<'a, Shard>> {
     if waited {
         let first = charges.iter().find(|charge| charge.address() == place.address());
-        first.iter().for_each(|charge| shard.bring_to_front(charge.id));
+        first.iter().for_each(|charge| shard.bring_to_front(charge.tagged.id()));
     }
     (!place.is_reserved()).then_some(shard)
 }
@@ -164,45 +183,60 @@ fn watched<'a>(
 fn charge<const N: usize>(
     mut shards: impl Shards,
     charges: &[Known<'_>; N],
-    now: Timestamp,
-) -> Option<Few<N>> {
-    let (mut met, mut taken) = ([[0; 2]; N], 0);
-    for number in 0..N {
-        let Known { spot, id, named, cost, .. } = charges[number];
-        let (Some(Shard { table }), Some(Common { bucket, tag })) =
-            (shards.of(number), &named.common)
-        else {
-            put_back(shards, &charges[..taken], &met);
-            return None;
-        };
-        let Some(words) = table.known(id, *tag, spot.home) else {
-            put_back(shards, &charges[..taken], &met);
-            return None;
-        };
-        met[number] = *words;
-        let step = bucket.step(*words, now.as_nanos(), cost);
-        if step.allowed && taken == number {
-            taken += 1;
-            if bucket.is_empty(*words) {
-                spot.place.disturb();
-            }
-            *words = step.after;
-        }
+    turns: &mut [Turn<'_>; N],
+) -> Option<Charged> {
+    const { assert!(N <= 3) };
+    // No loop, which would have to keep count of where it is.
+    let taken = if !takes(0, &mut shards, charges, turns) {
+        0
+    } else if !takes(1, &mut shards, charges, turns) {
+        1
+    } else if !takes(2, &mut shards, charges, turns) {
+        2
+    } else {
+        return Some(Charged::All);
+    };
+    put_back(&mut shards, &charges[..taken], turns);
+    meet(&mut shards, charges, turns)
+}
+
+/// Takes the charge of this number, if there is one: whether it is known and allowed.
+#[inline(always)]
+fn takes<const N: usize>(
+    number: usize,
+    shards: &mut impl Shards,
+    charges: &[Known<'_>; N],
+    turns: &mut [Turn<'_>; N],
+) -> bool {
+    if number >= N {
+        return true;
     }
-    if taken < N {
-        put_back(shards, &charges[..taken], &met);
+    let charge = &charges[number];
+    match shards.known(number, charge) {
+        Some(words) => charge.take(words, &mut turns[number]),
+        None => false,
     }
-    Some(Few { allowed: taken == N, now, met })
+}
+
+/// Tells the turns what all charges meet, none of which is taken: `None` if one is not known.
+#[inline(never)]
+fn meet(
+    shards: &mut impl Shards,
+    charges: &[Known<'_>],
+    turns: &mut [Turn<'_>],
+) -> Option<Charged> {
+    for (number, (charge, turn)) in charges.iter().zip(turns).enumerate() {
+        turn.met.meet(*shards.known(number, charge)?);
+    }
+    Some(Charged::None)
 }
 
 /// Makes the states of these charges, which are the first, what they were.
-#[cold]
-fn put_back(mut shards: impl Shards, taken: &[Known<'_>], met: &[Packed]) {
-    for (number, (Known { id, .. }, met)) in taken.iter().zip(met).enumerate() {
-        if let Some(Shard { table }) = shards.of(number)
-            && let Ok(index) = table.find(*id)
-        {
-            *table.words_mut(index) = *met;
+#[inline(never)]
+fn put_back(shards: &mut impl Shards, taken: &[Known<'_>], turns: &[Turn<'_>]) {
+    for (number, (charge, turn)) in taken.iter().zip(turns).enumerate() {
+        if let Some(words) = shards.known(number, charge) {
+            *words = turn.met.packed();
         }
     }
 }

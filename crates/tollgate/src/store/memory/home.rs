@@ -16,7 +16,7 @@ pub(crate) const LINES: usize = 4;
 pub(crate) const LINES_IN_BATCH: usize = 3;
 
 /// The same for each of several charges.
-pub(super) const LINES_IN_FEW: usize = 3;
+pub(crate) const LINES_IN_FEW: usize = 3;
 
 /// The fingerprint scaled to the number of homes.
 #[inline(always)]

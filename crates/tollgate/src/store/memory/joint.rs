@@ -8,9 +8,9 @@
 use smallvec::SmallVec;
 
 use super::evict::Room;
-use super::few::{Few, Known, charge_few};
+use super::few::{Known, charge_few, ready};
 use super::home::LINES_IN_FEW;
-use super::line::{Locked, Place, Spot};
+use super::line::{Locked, Place, Sought, Spot};
 use super::met::Met;
 use super::shard::{Call, Reclaim};
 use super::{Entry, Memory, Named};
@@ -79,11 +79,10 @@ pub(crate) fn charge_all<'a, C>(
     joint: fn(&C) -> &Joint<'a>,
     turns: &mut impl Extend<Turn<'a>>,
 ) -> Charged {
-    let known = |charge| joint(charge).known();
     let charged = match charges {
-        [a] => charge_known(&[known(a)], turns),
-        [a, b] => charge_known(&[known(a), known(b)], turns),
-        [a, b, c] => charge_known(&[known(a), known(b), known(c)], turns),
+        [a] => charge_joints(&[a].map(joint), turns),
+        [a, b] => charge_joints(&[a, b].map(joint), turns),
+        [a, b, c] => charge_joints(&[a, b, c].map(joint), turns),
         _ => None,
     };
     charged.unwrap_or_else(|| {
@@ -95,16 +94,28 @@ pub(crate) fn charge_all<'a, C>(
 
 /// [`charge_all`] of a few charges, if they are of the common kind.
 #[inline(always)]
-pub(crate) fn charge_known<'a, const N: usize>(
-    charges: &[Known<'a>; N],
-    turns: &mut impl Extend<Turn<'a>>,
+fn charge_joints<'a, const N: usize>(
+    joints: &[&Joint<'a>; N],
+    to: &mut impl Extend<Turn<'a>>,
 ) -> Option<Charged> {
-    let Few { allowed, now, met } = charge_few(charges)?;
-    turns.extend((0..N).map(|number| {
-        let (Known { named, cost, .. }, [at, owed]) = (charges[number], met[number]);
-        Turn { named, cost, now, met: Met::state([at, owed, 0]) }
-    }));
-    Some(if allowed { Charged::All } else { Charged::None })
+    let charges = all(joints.map(Joint::known))?;
+    let now = ready(&charges)?;
+    let mut turns = charges.map(|charge| Turn::of(&charge, now));
+    let charged = charge_few(&charges, &mut turns)?;
+    to.extend(turns);
+    Some(charged)
+}
+
+/// [`charge_all`] of a few charges, if they are of the common kind; `turns` is empty before.
+#[inline(always)]
+pub(crate) fn charge_known<'a, const N: usize>(
+    charges: [Option<Known<'a>>; N],
+    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+) -> Option<Charged> {
+    let charges = all(charges)?;
+    let now = ready(&charges)?;
+    turns.extend(charges.map(|charge| Turn::of(&charge, now)));
+    charge_few(&charges, turns.as_mut_slice().try_into().ok()?)
 }
 
 /// [`charge_all`] of charges of whatever kind.
@@ -130,6 +141,12 @@ pub(crate) fn charge_any<'a, C>(
             Verdict::Full => group.make_room(),
         }
     }
+}
+
+/// All of them, if none is missing.
+#[inline(always)]
+fn all<T: Copy, const N: usize>(each: [Option<T>; N]) -> Option<[T; N]> {
+    each.iter().all(Option::is_some).then(|| each.map(|one| one.expect("none is missing")))
 }
 
 impl<'a, C> Group<'_, 'a, C> {
@@ -278,9 +295,9 @@ impl<'a> Joint<'a> {
     }
 
     #[inline(always)]
-    fn known(&self) -> Known<'a> {
+    fn known(&self) -> Option<Known<'a>> {
         let Joint { memory, place, home, entry: Entry { named, fingerprint, .. }, cost } = *self;
-        Known { memory, spot: Spot { place, home }, id: fingerprint.id, named, cost }
+        Known::new(memory, Sought { spot: Spot { place, home }, id: fingerprint.id }, named, cost)
     }
 
     /// The number of its shard.
@@ -312,6 +329,12 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(joint: &Joint<'a>) -> Turn<'a> {
         let Joint { entry: Entry { named, .. }, cost, .. } = *joint;
         Turn { named, cost, now: Timestamp::from_nanos(0), met: Met::OPEN }
+    }
+
+    /// Of a charge of the common kind, to be decided now.
+    #[inline(always)]
+    fn of(&Known { named, cost, .. }: &Known<'a>, now: Timestamp) -> Turn<'a> {
+        Turn { named, cost, now, met: Met::OPEN }
     }
 
     /// What the charge's own limit says of it; `charged` is what came of all.

@@ -107,6 +107,13 @@ pub(crate) struct Spot<'a> {
     pub(super) home: u32,
 }
 
+/// A key that is looked for, and where it should be.
+#[derive(Clone, Copy)]
+pub(crate) struct Sought<'a> {
+    pub(super) spot: Spot<'a>,
+    pub(super) id: u64,
+}
+
 impl Hint {
     /// Where the slot `index` is.
     #[inline]
@@ -148,11 +155,23 @@ impl<'a> Place<'a> {
     /// or for the core that had the lock last, then passes beside other work.
     #[inline(always)]
     pub(crate) fn fetch<const LINES: usize>(self, id: u64) -> Spot<'a> {
+        self.fetch_lock();
+        self.fetch_slot::<LINES>(id).spot
+    }
+
+    /// Brings the shard's lock near.
+    #[inline(always)]
+    pub(crate) fn fetch_lock(self) {
         prefetch_to_write(self.address());
+    }
+
+    /// Brings the slot of `id` near.
+    #[inline(always)]
+    pub(crate) fn fetch_slot<const LINES: usize>(self, id: u64) -> Sought<'a> {
         let home = home(id, self.0.hint.homes.load(Ordering::Relaxed));
         let address = self.0.hint.address(home);
         (0..LINES).for_each(|line| prefetch(address.wrapping_add(line * CACHE_LINE)));
-        Spot { place: self, home }
+        Sought { spot: Spot { place: self, home }, id }
     }
 
     /// Counts that it was disturbed; the caller has locked it.

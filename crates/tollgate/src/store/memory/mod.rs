@@ -34,7 +34,7 @@ use std::sync::Arc;
 use crate::algorithm::State;
 use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::Decision;
-use crate::key::{Fingerprint, Hashes, KeyName, Name, Seed};
+use crate::key::{Fingerprint, Hashed, Hashes, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ use crate::waiting::Waiting;
 
 pub(crate) use blocks::{Blocks, Culprit};
 pub(crate) use few::Known;
-pub(crate) use home::{LINES, LINES_IN_BATCH};
+pub(crate) use home::{LINES, LINES_IN_BATCH, LINES_IN_FEW};
 pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_known};
 use line::{Lines, Locked};
 pub(crate) use line::{Place, Spot};
@@ -242,6 +242,14 @@ impl Memory {
     #[inline]
     pub(crate) fn fetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> Spot<'_> {
         self.place(fingerprint).fetch::<LINES>(fingerprint.id)
+    }
+
+    /// Where the shard of a key is, whoever counts it; its lock is brought near.
+    #[inline]
+    pub(crate) fn fetch_lock(&self, key: Hashed) -> Place<'_> {
+        let place = self.place(key.counted_by(0));
+        place.fetch_lock();
+        place
     }
 
     /// Where the key's shard is.

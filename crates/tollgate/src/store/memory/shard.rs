@@ -96,7 +96,7 @@ impl Shard {
         if let Some(bucket) = self.bucket(index, call.named) {
             let words = self.table.words(index);
             *met = Met::state([words[0], words[1], 0]);
-            return cost > 0 && bucket.step(words, call.now, cost).allowed;
+            return cost > 0 && bucket.step(words, call.now, bucket.parts_of(cost)).allowed;
         }
         if self.table.limit(index) == call.named.number {
             return met.set(call, self.state(index, call.named), cost);

@@ -8,6 +8,7 @@
 use super::line::{Locked, Place, Spot};
 use super::refused::{self, Who};
 use super::registry::Common;
+use super::table::Tagged;
 use super::{Entry, Memory, Named};
 use crate::algorithm::{Bucket, Packed, Step};
 use crate::decision::{Decision, Figures};
@@ -42,7 +43,7 @@ pub(crate) fn step<'a>(
     if refused::knows(id)
         && let Some(met) = recall(place, id, named)
     {
-        let step = bucket.step(met, now, cost);
+        let step = bucket.step(met, now, bucket.parts_of(cost));
         if !step.allowed {
             return Some(Stepped { bucket, step, at: met[0], now, cost });
         }
@@ -55,8 +56,8 @@ pub(crate) fn step<'a>(
     if place.is_reserved() {
         return None;
     }
-    let words = shard.table.known(id, *tag, home)?;
-    let (met, step) = (*words, bucket.step(*words, now, cost));
+    let words = shard.table.known(Tagged::new(id, *tag), home)?;
+    let (met, step) = (*words, bucket.step(*words, now, bucket.parts_of(cost)));
     if step.allowed {
         *words = step.after;
     }

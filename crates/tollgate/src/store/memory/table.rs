@@ -53,6 +53,27 @@ pub(super) const FREE: Slot = Slot { tagged: u64::MAX, words: [u64::MAX; 2] };
 /// The last byte of a tagged id.
 const TAG: u64 = 0xff;
 
+/// What a slot says of a key whose state was made under the limit that asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tagged(u64);
+
+impl Tagged {
+    #[inline(always)]
+    pub(super) fn new(id: u64, tag: NonZeroU8) -> Tagged {
+        Tagged(id | u64::from(tag.get()))
+    }
+
+    pub(super) fn id(self) -> u64 {
+        self.0 & !TAG
+    }
+
+    /// Whether both are of one key of one limiter, whatever its numbers.
+    #[inline(always)]
+    pub(super) fn is_same_key(self, other: Tagged) -> bool {
+        (self.0 ^ other.0) <= TAG
+    }
+}
+
 impl Slot {
     pub(super) fn new(row: &Row) -> Slot {
         let tag = u8::try_from(row.limit).unwrap_or(0);
@@ -147,15 +168,14 @@ impl Table {
         home(id, self.homes) as usize
     }
 
-    /// The words of `id`, if they were made under the limit of this tag and are not far behind
-    /// `start`. That is its home, or was a moment ago: should the table have been laid out anew
+    /// The words of a key, if they were made under the limit that asks and are not far behind
+    /// `start`. That is the key's home, or was a moment ago: should the table have been laid out anew
     /// meanwhile, the key may not be found, and no other is. Less work than [`find`](Self::find): the
     /// less there is to do for one key after its slot has come, the sooner the processor asks for the
     /// next key's, while it still waits for this one.
     #[inline(always)]
-    pub(super) fn known(&mut self, id: u64, tag: NonZeroU8, start: u32) -> Option<&mut Packed> {
-        let tagged = id | u64::from(tag.get());
-        let (index, slot) = self.slots.seek_mut(start, |slot| slot.tagged < id)?;
+    pub(super) fn known(&mut self, Tagged(tagged): Tagged, start: u32) -> Option<&mut Packed> {
+        let (index, slot) = self.slots.seek_mut(start, move |slot| slot.tagged < tagged)?;
         if slot.tagged != tagged {
             return None;
         }

@@ -131,13 +131,13 @@ proptest! {
         for id in ids {
             for start in &starts {
                 let start = u32::try_from(start.index(2 * table.slots.len())).expect("it is small");
-                let found = table.known(id, tag, start);
+                let found = table.known(Tagged::new(id, tag), start);
                 prop_assert!(found.is_none_or(|words| *words == [id, 7]));
-                prop_assert!(table.known(id, other, start).is_none());
+                prop_assert!(table.known(Tagged::new(id, other), start).is_none());
             }
             let (index, home) = (table.find(id).expect("it is there"), table.home(id));
             let is_near = index < home + FAR && index / PAGE_SLOTS == (home + NEAR) / PAGE_SLOTS;
-            let found = table.known(id, tag, u32::try_from(home).expect("it is small"));
+            let found = table.known(Tagged::new(id, tag), u32::try_from(home).expect("it is small"));
             prop_assert!(found.is_some() || !is_near, "{index} from {home}");
         }
     }
