@@ -25,8 +25,9 @@ const UNKEYED: &[Beside] = &[(Who::Ratelimit, Who::Ours), (Who::LeakyBucket, Who
 
 const BATCH: &[Beside] = &[(Who::Governor, Who::OursBatch), (Who::Ours, Who::OursBatch)];
 const THREE: &[Beside] = &[
-    (Who::OursThree, Who::OursOneOfThree),
+    (Who::OursThree, Who::OursApart),
     (Who::OursThree, Who::Ours),
+    (Who::OursThree, Who::OursOneOfThree),
     (Who::GovernorThree, Who::OursThree),
 ];
 

@@ -93,7 +93,7 @@ fn down<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
 
 /// Three limits beside one: what each costs.
 fn per_limit(pair: &Pair) -> String {
-    if pair.peer != Who::OursThree.name() {
+    if pair.peer != Who::OursThree.name() || pair.ours == Who::OursApart.name() {
         return String::new();
     }
     format!("   {:.2} per limit", pair.ratio().median / 3.0)

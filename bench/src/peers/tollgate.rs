@@ -138,6 +138,30 @@ impl Peer for Three {
     }
 }
 
+/// Three limits on the same key, each in a store of its own and asked by itself: three times one limit,
+/// and not all or nothing.
+pub(super) struct Apart([Limiter; 3]);
+
+impl Peer for Apart {
+    type Key = String;
+
+    fn build(keys: usize, traffic: Traffic) -> Apart {
+        Apart([(); 3].map(|()| builder(keys, traffic).build().expect("the limit is possible")))
+    }
+
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let [second, minute, hour] = &self.0;
+        let allowed =
+            [second, minute, hour].map(|limiter| limiter.check(key.as_str()).is_allowed());
+        allowed == [true; 3]
+    }
+
+    fn held(&self) -> Option<usize> {
+        self.0.iter().map(|limiter| limiter.store().len()).min()
+    }
+}
+
 /// One of three limits on the same key: in a store that holds the states of all three.
 pub(super) struct OneOfThree(Limiter);
 
