@@ -11,8 +11,8 @@ use crate::key::{Hashed, Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Memory, Turn, charge_any, charge_known,
-    look_all,
+    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Memory, Place, Turn, charge_any,
+    charge_known, look_all,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
@@ -62,17 +62,17 @@ impl<'a> Charge<'a> {
 /// hashed once.
 #[inline(always)]
 fn known<'a, const N: usize>(charges: [&Charge<'a>; N]) -> [Option<Known<'a>>; N] {
-    let is_one_key = charges.iter().all(|charge| charge.is_alike(charges[0]));
-    let (mut key, mut shard) = (Hashed::default(), None);
+    let mut last: Option<(&Charge<'a>, Hashed, Place<'a>)> = None;
     let sought = charges.map(|charge| {
-        let shard = match shard {
-            Some(shard) if is_one_key => shard,
+        let (key, shard) = match last {
+            Some((other, key, shard)) if charge.is_alike(other) => (key, shard),
             _ => {
                 let memory = charge.memory();
-                key = charge.key.hashed(&memory.hashes);
-                *shard.insert(memory.fetch_lock(key))
+                let key = charge.key.hashed(&memory.hashes);
+                (key, memory.fetch_lock(key))
             }
         };
+        last = Some((charge, key, shard));
         shard.fetch_slot::<LINES_IN_FEW>(charge.limiter.fingerprint_of(key).id)
     });
     array::from_fn(|number| {

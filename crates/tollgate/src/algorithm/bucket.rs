@@ -135,7 +135,8 @@ impl Bucket {
     }
 
     /// [`decide`](Self::decide) and [`take`](Self::take) of a bucket that packs: all that can be
-    /// allowed fits 64 bits, and what does not is cut to a number that is never allowed.
+    /// allowed fits 64 bits, and what does not is cut to a number that is never allowed. `parts` are
+    /// those [`of`](Self::parts_of) the cost.
     #[inline(always)]
     pub(crate) fn step(&self, [at, owed]: Packed, now: u64, parts: u64) -> Step {
         let paid = now.saturating_sub(at).saturating_mul(self.parts_per_nano);

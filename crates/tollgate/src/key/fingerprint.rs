@@ -53,9 +53,15 @@ pub(crate) struct Hashed {
 }
 
 impl Hashed {
+    /// What chooses the shard.
+    #[inline]
+    pub(crate) fn place(self) -> u64 {
+        self.place
+    }
+
     /// The key's fingerprint for the limiter of this number.
     #[inline]
-    pub(crate) fn counted_by(self, limiter: u64) -> Fingerprint {
+    fn counted_by(self, limiter: u64) -> Fingerprint {
         Fingerprint { id: Fingerprint::usable(self.id ^ limiter), place: self.place }
     }
 }

@@ -1,5 +1,5 @@
 //! The common request of several charges: a few known keys of one store, each a bucket in a slot. It
-//! is decided as [`charge_all`](super::charge_all) would, for a third of the price, since nothing
+//! is decided as [`charge_any`](super::charge_any) would, for a third of the price, since nothing
 //! else can happen; where something else can, nothing is done.
 //!
 //! All shards are locked before the first key is looked for: at a lock the processor stops and waits,
@@ -22,7 +22,7 @@ use crate::algorithm::{Bucket, Packed};
 use crate::sync::BriefGuard;
 use crate::time::Timestamp;
 
-/// A charge of the common kind, if its key is known.
+/// A charge of a bucket in a slot, which is of the common kind if its key is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     memory: &'a Memory,
@@ -69,7 +69,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// When to decide these charges; `None` if they are not of the common kind.
+/// When to decide these charges; `None` if they are of several stores, or two of one key. Nothing is
+/// locked yet: what has timed out by then is given back.
 #[inline(always)]
 pub(super) fn ready<const N: usize>(charges: &[Known<'_>; N]) -> Option<Timestamp> {
     let first = charges.first()?;
@@ -82,8 +83,8 @@ pub(super) fn ready<const N: usize>(charges: &[Known<'_>; N]) -> Option<Timestam
     is_common.then(|| first.memory.now())
 }
 
-/// Decides all charges, which are [`ready`], and takes all or none: which; `None` if they are not of
-/// the common kind after all. Their turns are told what they met.
+/// Decides all charges, which are [`ready`], and takes all or none of them; `None` if a key is not known
+/// or something is reserved, and then nothing is taken. Otherwise their turns are told what they met.
 #[inline(always)]
 pub(super) fn charge_few<const N: usize>(
     charges: &[Known<'_>; N],
@@ -231,7 +232,8 @@ fn meet(
     Some(Charged::None)
 }
 
-/// Makes the states of these charges, which are the first, what they were.
+/// Makes the states of these charges, which are the first, what they were. Not in line, but no rarity:
+/// whoever is denied by a later limit comes here.
 #[inline(never)]
 fn put_back(shards: &mut impl Shards, taken: &[Known<'_>], turns: &[Turn<'_>]) {
     for (number, (charge, turn)) in taken.iter().zip(turns).enumerate() {

@@ -106,7 +106,8 @@ fn charge_joints<'a, const N: usize>(
     Some(charged)
 }
 
-/// [`charge_all`] of a few charges, if they are of the common kind; `turns` is empty before.
+/// [`charge_all`] of a few charges, if they are of the common kind. `turns` is empty before; if they are
+/// not, what is in it after is of no use.
 #[inline(always)]
 pub(crate) fn charge_known<'a, const N: usize>(
     charges: [Option<Known<'a>>; N],

@@ -36,6 +36,7 @@ impl Met {
     /// What is [`OPEN`](Self::OPEN) has met this state.
     #[inline(always)]
     pub(super) fn meet(&mut self, [at, owed]: Packed) {
+        debug_assert!(self.kind == Kind::State && self.numbers[2] == 0);
         (self.numbers[0], self.numbers[1]) = (at, owed);
     }
 

@@ -247,7 +247,7 @@ impl Memory {
     /// Where the shard of a key is, whoever counts it; its lock is brought near.
     #[inline]
     pub(crate) fn fetch_lock(&self, key: Hashed) -> Place<'_> {
-        let place = self.place(key.counted_by(0));
+        let place = self.shards.at(self.shard_at(key.place()));
         place.fetch_lock();
         place
     }
@@ -273,9 +273,14 @@ impl Memory {
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the shifted product is below the length")]
     fn shard_of(&self, fingerprint: Fingerprint) -> usize {
-        ((u128::from(fingerprint.place) * self.shards.len() as u128) >> 64) as usize
+        self.shard_at(fingerprint.place)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the shifted product is below the length")]
+    fn shard_at(&self, place: u64) -> usize {
+        ((u128::from(place) * self.shards.len() as u128) >> 64) as usize
     }
 
     /// Claims a place for a key about to be added, if there is one.

@@ -67,7 +67,7 @@ impl Tagged {
         self.0 & !TAG
     }
 
-    /// Whether both are of one key of one limiter, whatever its numbers.
+    /// Whether both have one id, whatever their limits: in one store, a key of one limiter.
     #[inline(always)]
     pub(super) fn is_same_key(self, other: Tagged) -> bool {
         (self.0 ^ other.0) <= TAG

@@ -127,13 +127,15 @@ proptest! {
             insert(&mut table, Row { id: *id, words: [*id, 7], limit: 3, place: 0 });
         }
         table.bring_to_front(table.find(*ids.first().expect("there is one")).expect("it is there"));
-        let [tag, other] = [3, 4].map(|tag| NonZeroU8::new(tag).expect("it is not zero"));
+        let [lower, tag, higher] =
+            [2, 3, 4].map(|tag| NonZeroU8::new(tag).expect("it is not zero"));
         for id in ids {
             for start in &starts {
                 let start = u32::try_from(start.index(2 * table.slots.len())).expect("it is small");
                 let found = table.known(Tagged::new(id, tag), start);
                 prop_assert!(found.is_none_or(|words| *words == [id, 7]));
-                prop_assert!(table.known(Tagged::new(id, other), start).is_none());
+                prop_assert!(table.known(Tagged::new(id, lower), start).is_none());
+                prop_assert!(table.known(Tagged::new(id, higher), start).is_none());
             }
             let (index, home) = (table.find(id).expect("it is there"), table.home(id));
             let is_near = index < home + FAR && index / PAGE_SLOTS == (home + NEAR) / PAGE_SLOTS;
