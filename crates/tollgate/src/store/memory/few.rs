@@ -54,11 +54,10 @@ impl<'a> Known<'a> {
         self.spot.place.address()
     }
 
-    /// Takes the charge of its state if that is allowed: whether it is. Its turn is told what it met.
+    /// Takes the charge of its state if that is allowed: whether it is.
     #[inline(always)]
-    fn take(&self, words: &mut Packed, turn: &mut Turn<'_>) -> bool {
-        turn.met.meet(*words);
-        let step = self.bucket.step(*words, turn.now.as_nanos(), self.parts);
+    fn take(&self, words: &mut Packed, now: Timestamp) -> bool {
+        let step = self.bucket.step(*words, now.as_nanos(), self.parts);
         if step.allowed {
             if self.bucket.is_empty(*words) {
                 self.spot.place.disturb();
@@ -66,6 +65,35 @@ impl<'a> Known<'a> {
             *words = step.after;
         }
         step.allowed
+    }
+}
+
+/// Where is told what charges have met. Each caller has what it reads at once: words that were just
+/// written in one way and are read in another are waited for.
+pub(super) trait Mets {
+    fn set(&mut self, number: usize, words: Packed);
+    fn get(&self, number: usize) -> Packed;
+}
+
+impl<const N: usize> Mets for [Packed; N] {
+    #[inline(always)]
+    fn set(&mut self, number: usize, words: Packed) {
+        self[number] = words;
+    }
+
+    fn get(&self, number: usize) -> Packed {
+        self[number]
+    }
+}
+
+impl<const N: usize> Mets for [Turn<'_>; N] {
+    #[inline(always)]
+    fn set(&mut self, number: usize, words: Packed) {
+        self[number].met.meet(words);
+    }
+
+    fn get(&self, number: usize) -> Packed {
+        self[number].met.packed()
     }
 }
 
@@ -84,17 +112,18 @@ pub(super) fn ready<const N: usize>(charges: &[Known<'_>; N]) -> Option<Timestam
 }
 
 /// Decides all charges, which are [`ready`], and takes all or none of them; `None` if a key is not known
-/// or something is reserved, and then nothing is taken. Otherwise their turns are told what they met.
+/// or something is reserved, and then nothing is taken. Otherwise `mets` are told what they met.
 #[inline(always)]
 pub(super) fn charge_few<const N: usize>(
     charges: &[Known<'_>; N],
-    turns: &mut [Turn<'_>; N],
+    mets: &mut impl Mets,
+    now: Timestamp,
 ) -> Option<Charged> {
     let place = &charges.first()?.spot.place;
     if charges.iter().all(|charge| charge.address() == place.address()) {
-        charge(watched(place, place.guard_several(), charges)?, charges, turns)
+        charge(watched(place, place.guard_several(), charges)?, charges, mets, now)
     } else {
-        charge(Several::lock(charges)?, charges, turns)
+        charge(Several::lock(charges)?, charges, mets, now)
     }
 }
 
@@ -184,50 +213,52 @@ fn watched<'a>(
 fn charge<const N: usize>(
     mut shards: impl Shards,
     charges: &[Known<'_>; N],
-    turns: &mut [Turn<'_>; N],
+    mets: &mut impl Mets,
+    now: Timestamp,
 ) -> Option<Charged> {
     const { assert!(N <= 3) };
+    let mut at = (&mut shards, mets);
     // No loop, which would have to keep count of where it is.
-    let taken = if !takes(0, &mut shards, charges, turns) {
+    let taken = if !takes(0, charges, &mut at, now) {
         0
-    } else if !takes(1, &mut shards, charges, turns) {
+    } else if !takes(1, charges, &mut at, now) {
         1
-    } else if !takes(2, &mut shards, charges, turns) {
+    } else if !takes(2, charges, &mut at, now) {
         2
     } else {
         return Some(Charged::All);
     };
-    put_back(&mut shards, &charges[..taken], turns);
-    meet(&mut shards, charges, turns)
+    let (shards, mets) = at;
+    put_back(shards, &charges[..taken], mets);
+    meet(shards, charges, mets)
 }
 
 /// Takes the charge of this number, if there is one: whether it is known and allowed.
 #[inline(always)]
 fn takes<const N: usize>(
     number: usize,
-    shards: &mut impl Shards,
     charges: &[Known<'_>; N],
-    turns: &mut [Turn<'_>; N],
+    (shards, mets): &mut (&mut impl Shards, &mut impl Mets),
+    now: Timestamp,
 ) -> bool {
     if number >= N {
         return true;
     }
     let charge = &charges[number];
     match shards.known(number, charge) {
-        Some(words) => charge.take(words, &mut turns[number]),
+        Some(words) => {
+            mets.set(number, *words);
+            charge.take(words, now)
+        }
         None => false,
     }
 }
 
-/// Tells the turns what all charges meet, none of which is taken: `None` if one is not known.
+/// Tells what all charges meet, none of which is taken: `None` if one is not known.
 #[inline(never)]
-fn meet(
-    shards: &mut impl Shards,
-    charges: &[Known<'_>],
-    turns: &mut [Turn<'_>],
-) -> Option<Charged> {
-    for (number, (charge, turn)) in charges.iter().zip(turns).enumerate() {
-        turn.met.meet(*shards.known(number, charge)?);
+fn meet(shards: &mut impl Shards, charges: &[Known<'_>], mets: &mut impl Mets) -> Option<Charged> {
+    for (number, charge) in charges.iter().enumerate() {
+        mets.set(number, *shards.known(number, charge)?);
     }
     Some(Charged::None)
 }
@@ -235,10 +266,10 @@ fn meet(
 /// Makes the states of these charges, which are the first, what they were. Not in line, but no rarity:
 /// whoever is denied by a later limit comes here.
 #[inline(never)]
-fn put_back(shards: &mut impl Shards, taken: &[Known<'_>], turns: &[Turn<'_>]) {
-    for (number, (charge, turn)) in taken.iter().zip(turns).enumerate() {
+fn put_back(shards: &mut impl Shards, taken: &[Known<'_>], mets: &impl Mets) {
+    for (number, charge) in taken.iter().enumerate() {
         if let Some(words) = shards.known(number, charge) {
-            *words = turn.met.packed();
+            *words = mets.get(number);
         }
     }
 }

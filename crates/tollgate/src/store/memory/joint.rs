@@ -100,9 +100,12 @@ fn charge_joints<'a, const N: usize>(
 ) -> Option<Charged> {
     let charges = all(joints.map(Joint::known))?;
     let now = ready(&charges)?;
-    let mut turns = charges.map(|charge| Turn::of(&charge, now));
-    let charged = charge_few(&charges, &mut turns)?;
-    to.extend(turns);
+    let mut met = [[0; 2]; N];
+    let charged = charge_few(&charges, &mut met, now)?;
+    to.extend((0..N).map(|number| {
+        let [at, owed] = met[number];
+        Turn { met: Met::state([at, owed, 0]), ..Turn::of(&charges[number], now) }
+    }));
     Some(charged)
 }
 
@@ -116,7 +119,8 @@ pub(crate) fn charge_known<'a, const N: usize>(
     let charges = all(charges)?;
     let now = ready(&charges)?;
     turns.extend(charges.map(|charge| Turn::of(&charge, now)));
-    charge_few(&charges, turns.as_mut_slice().try_into().ok()?)
+    let turns: &mut [Turn<'a>; N] = turns.as_mut_slice().try_into().ok()?;
+    charge_few(&charges, turns, now)
 }
 
 /// [`charge_all`] of charges of whatever kind.
