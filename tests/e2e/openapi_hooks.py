@@ -1,4 +1,5 @@
-"""What the fuzzer has to know of a policy: it is sent as text, and text has no other types."""
+"""What the fuzzer has to know: a policy is sent as text, and text has no other types; who asks to be
+refused with a server error gets one."""
 import schemathesis
 
 TOML = "application/toml"
@@ -16,4 +17,10 @@ def read_toml(ctx, response):
 
 @schemathesis.hook
 def filter_case(ctx, case):
-    return case.media_type != TOML or isinstance(case.body, str)
+    return not asks_for_server_error(case) and (case.media_type != TOML or isinstance(case.body, str))
+
+
+def asks_for_server_error(case):
+    """A proxy may choose the status it is refused with: of these, one that is no error of the server."""
+    status = str((case.path_parameters or {}).get("status", ""))
+    return status.isdigit() and 500 <= int(status) <= 599
