@@ -16,7 +16,7 @@ use super::joint::{Charged, Turn};
 use super::line::{Place, Sought, Spot};
 use super::registry::Common;
 use super::shard::Shard;
-use super::table::Tagged;
+use super::tagged::Tagged;
 use super::{Memory, Named};
 use crate::algorithm::{Bucket, Packed};
 use crate::sync::BriefGuard;

@@ -27,6 +27,7 @@ mod snapshot;
 mod step;
 mod store;
 mod table;
+mod tagged;
 mod upkeep;
 
 use std::sync::Arc;

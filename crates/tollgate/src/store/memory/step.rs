@@ -8,7 +8,7 @@
 use super::line::{Locked, Place, Spot};
 use super::refused::{self, Who};
 use super::registry::Common;
-use super::table::Tagged;
+use super::tagged::Tagged;
 use super::{Entry, Memory, Named};
 use crate::algorithm::{Bucket, Packed, Step};
 use crate::decision::{Decision, Figures};

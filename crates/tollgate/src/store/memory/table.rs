@@ -10,12 +10,11 @@
 //! store of more than 255 limits keeps the numbers of the others aside, as it does all names: what
 //! a check does not need stays out of its way.
 
-use std::num::NonZeroU8;
-
 use super::aside::Aside;
 use super::home::{home, homes_for, rows_for};
 use super::page::PAGE_SLOTS;
 use super::slots::{Form, MOST_PAGES, Slots};
+use super::tagged::{TAG, Tagged};
 use crate::algorithm::Packed;
 
 /// What a check reads of a key.
@@ -49,30 +48,6 @@ pub(super) struct Row {
 }
 
 pub(super) const FREE: Slot = Slot { tagged: u64::MAX, words: [u64::MAX; 2] };
-
-/// The last byte of a tagged id.
-const TAG: u64 = 0xff;
-
-/// What a slot says of a key whose state was made under the limit that asks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tagged(u64);
-
-impl Tagged {
-    #[inline(always)]
-    pub(super) fn new(id: u64, tag: NonZeroU8) -> Tagged {
-        Tagged(id | u64::from(tag.get()))
-    }
-
-    pub(super) fn id(self) -> u64 {
-        self.0 & !TAG
-    }
-
-    /// Whether both have one id, whatever their limits: in one store, a key of one limiter.
-    #[inline(always)]
-    pub(super) fn is_same_key(self, other: Tagged) -> bool {
-        (self.0 ^ other.0) <= TAG
-    }
-}
 
 impl Slot {
     pub(super) fn new(row: &Row) -> Slot {
@@ -174,7 +149,8 @@ impl Table {
     /// less there is to do for one key after its slot has come, the sooner the processor asks for the
     /// next key's, while it still waits for this one.
     #[inline(always)]
-    pub(super) fn known(&mut self, Tagged(tagged): Tagged, start: u32) -> Option<&mut Packed> {
+    pub(super) fn known(&mut self, tagged: Tagged, start: u32) -> Option<&mut Packed> {
+        let tagged = tagged.get();
         let (index, slot) = self.slots.seek_mut(start, move |slot| slot.tagged < tagged)?;
         if slot.tagged != tagged {
             return None;

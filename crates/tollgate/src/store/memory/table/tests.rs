@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 
 use proptest::prelude::*;
 
