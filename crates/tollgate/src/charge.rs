@@ -7,12 +7,12 @@ use std::{array, fmt, ptr};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
-use crate::key::{Hashed, Key, Name};
+use crate::key::{Fingerprint, Hashed, Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Memory, Place, Turn, charge_any,
-    charge_known, look_all,
+    Charged, Due, Entry, INLINE, Joint, Known, LINES, LINES_IN_FEW, Memory, Place, Turn,
+    charge_any, charge_known, charge_neighbours, look_all,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
@@ -57,26 +57,64 @@ impl<'a> Charge<'a> {
     }
 }
 
-/// The charges as their store needs them, if they are of the common kind. All slots are on their way
-/// before anything else is done. Several limits are mostly of one key, and that one variable, which is
-/// hashed once.
+/// Decides a few charges if they are of the common kind: of keys that are known. Several limits are
+/// mostly of one key, and that one variable, which is hashed once.
 #[inline(always)]
-fn known<'a, const N: usize>(charges: [&Charge<'a>; N]) -> [Option<Known<'a>>; N] {
-    let mut last: Option<(&Charge<'a>, Hashed, Place<'a>)> = None;
-    let sought = charges.map(|charge| {
-        let (key, shard) = match last {
-            Some((other, key, shard)) if charge.is_alike(other) => (key, shard),
-            _ => {
-                let memory = charge.memory();
-                let key = charge.key.hashed(&memory.hashes);
-                (key, memory.fetch_lock(key))
-            }
-        };
-        last = Some((charge, key, shard));
+fn charge_few<'a, const N: usize>(
+    charges: &[Charge<'a>],
+    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+) -> Option<Charged> {
+    let charges: &[Charge<'a>; N] = charges.try_into().ok()?;
+    let first = charges.first()?;
+    let memory = first.memory();
+    let key = first.key.hashed(&memory.hashes);
+    let shard = memory.fetch_lock(key);
+    let id = first.limiter.fingerprint_of(key).id;
+    let sought = shard.fetch_slot::<LINES>(id);
+    let mut dues = [Due { named: first.limiter.named(), id, cost: first.cost }; N];
+    let mut are_neighbours = true;
+    for number in 1..N {
+        let charge = &charges[number];
+        let id = charge.limiter.fingerprint_of(key).id;
+        let is_neighbour = |other: &Due<'_>| Fingerprint::are_side_by_side(id, other.id);
+        are_neighbours &= charge.is_alike(first) && dues[..number].iter().all(is_neighbour);
+        dues[number] = Due { named: charge.limiter.named(), id, cost: charge.cost };
+    }
+    if are_neighbours {
+        return charge_neighbours(memory, sought, dues, turns);
+    }
+    charge_apart(charges, (first, key, shard), turns)
+}
+
+/// [`charge_few`] of charges whose states are in several places.
+#[inline(never)]
+fn charge_apart<'a, const N: usize>(
+    charges: &[Charge<'a>; N],
+    first: (&Charge<'a>, Hashed, Place<'a>),
+    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+) -> Option<Charged> {
+    charge_known(known(charges, first), turns)
+}
+
+/// The charges as their store needs them, if they are of the common kind. All slots are on their way
+/// before anything else is done. The key of `last` is hashed already.
+#[inline(always)]
+fn known<'a, 'c, const N: usize>(
+    charges: &'c [Charge<'a>; N],
+    mut last: (&'c Charge<'a>, Hashed, Place<'a>),
+) -> [Option<Known<'a>>; N] {
+    let sought = charges.each_ref().map(|charge| {
+        let (other, mut key, mut shard) = last;
+        if !charge.is_alike(other) {
+            let memory = charge.memory();
+            key = charge.key.hashed(&memory.hashes);
+            shard = memory.fetch_lock(key);
+        }
+        last = (charge, key, shard);
         shard.fetch_slot::<LINES_IN_FEW>(charge.limiter.fingerprint_of(key).id)
     });
     array::from_fn(|number| {
-        let Charge { limiter, cost, .. } = *charges[number];
+        let Charge { limiter, cost, .. } = charges[number];
         Known::new(limiter.memory(), sought[number], limiter.named(), cost)
     })
 }
@@ -188,11 +226,10 @@ pub struct Decisions<'a> {
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a>]) {
-        let turns = &mut self.turns;
-        let charged = match charges {
-            [a] => charge_known(known([a]), turns),
-            [a, b] => charge_known(known([a, b]), turns),
-            [a, b, c] => charge_known(known([a, b, c]), turns),
+        let charged = match charges.len() {
+            1 => charge_few::<1>(charges, &mut self.turns),
+            2 => charge_few::<2>(charges, &mut self.turns),
+            3 => charge_few::<3>(charges, &mut self.turns),
             _ => None,
         };
         match charged {

@@ -73,7 +73,7 @@ impl Limiter {
 
     pub(crate) fn on(store: MemoryStore, name: &str, limit: &Limit) -> Result<Limiter, LimitError> {
         let named = store.0.register(name, limit)?;
-        let fingerprints = Fingerprints::new(&store.0.hashes, name);
+        let fingerprints = Fingerprints::seated(&store.0.hashes, named.seat);
         Ok(Limiter(Arc::new(Inner { store, named, fingerprints })))
     }
 

@@ -10,7 +10,10 @@ enum Step {
     Check(u64),
     /// The same key under other numbers.
     CheckWide(u64),
-    CheckBoth,
+    /// With another limiter's, of the same key or of nobody.
+    CheckBoth {
+        same: bool,
+    },
     Refund(u64),
     Reset,
     /// Settled for so many units more than were reserved.
@@ -28,7 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         24 => (1..4u64).prop_map(Step::Check),
         1 => (1..4u64).prop_map(Step::CheckWide),
-        1 => Just(Step::CheckBoth),
+        2 => any::<bool>().prop_map(|same| Step::CheckBoth { same }),
         1 => (1..3u64).prop_map(Step::Refund),
         1 => Just(Step::Reset),
         1 => (1..5u64).prop_map(Step::Debt),
@@ -81,8 +84,10 @@ proptest! {
                 Step::Cancel => drop(reserved.pop()),
                 Step::Check(cost) => check(&tight, cost)?,
                 Step::CheckWide(cost) => check(&wide, cost)?,
-                Step::CheckBoth => {
-                    let charges: [Charge<'_>; 2] = [tight.charge(&"ana"), everybody.charge(&"")];
+                Step::CheckBoth { same } => {
+                    let (ana, nobody) = ("ana", "");
+                    let other = if same { &ana } else { &nobody };
+                    let charges: [Charge<'_>; 2] = [tight.charge(&ana), everybody.charge(other)];
                     let looked = tight.peek("ana").is_allowed();
                     prop_assert_eq!(check_all(&charges).is_allowed(), looked);
                 }

@@ -149,6 +149,27 @@ fn all_of_a_key_that_has_timed_out_is_back_before_the_key_is_decided() {
     }
 }
 
+/// Whatever is charged meanwhile sees what time has paid back by then, whichever way it is charged.
+#[test]
+fn several_charges_leave_no_more_to_give_back_than_one() {
+    let (ana, copy) = ("ana", "ana");
+    for others in [None, Some(&ana), Some(&copy)] {
+        let (limiter, clock) = manual(Limit::per_second(1).burst(10));
+        let beside = limiter.store().limiter("beside", Limit::per_hour(100)).unwrap();
+        assert!(beside.check(ana).is_allowed());
+        let reserved = limiter.reserve("ana", 5).unwrap();
+        clock.advance(3 * SECOND);
+        let charge = limiter.charge(&ana).cost(4);
+        let allowed = match others {
+            Some(key) => check_all(&[charge, beside.charge(key)]).is_allowed(),
+            None => limiter.check_n(ana, 4).is_allowed(),
+        };
+        assert!(allowed);
+        reserved.cancel();
+        assert_eq!(limiter.status(ana).remaining(), 6, "{others:?}");
+    }
+}
+
 #[test]
 fn several_charges_find_what_has_timed_out_back() {
     let (limiter, clock) = manual(Limit::per_hour(10));

@@ -24,6 +24,8 @@ enum Act {
     Pass(Duration),
     Check(u64),
     CheckBoth(u64),
+    /// Together with another limiter's.
+    CheckBeside(u64),
     Reserve(u64),
     Lose(u64),
     Raise(usize, u64),
@@ -36,6 +38,8 @@ enum Act {
 /// does after all of the history without what was given back.
 struct Run {
     limiter: Limiter,
+    /// Another of the same store, which allows everything.
+    beside: Limiter,
     clock: ManualClock,
     history: Vec<Event>,
     made: Vec<Option<Reservation>>,
@@ -48,7 +52,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 impl Run {
     fn new(limit: Limit) -> Run {
         let (limiter, clock) = manual(limit);
-        Run { limiter, clock, history: Vec::new(), made: Vec::new(), until: Vec::new() }
+        let generous = Limit::per_hour(10).burst(1_000_000);
+        let beside = limiter.store().limiter("beside", generous).expect("the limit is possible");
+        Run { limiter, beside, clock, history: Vec::new(), made: Vec::new(), until: Vec::new() }
     }
 
     fn model(&self) -> KeyModel {
@@ -140,6 +146,13 @@ impl Run {
                 }
                 self.limiter.reset("ben");
             }
+            Act::CheckBeside(units) => {
+                let key = "ana";
+                let charges = [self.limiter.charge(&key).cost(units), self.beside.charge(&key)];
+                if check_all(&charges).is_allowed() {
+                    self.take(units, None);
+                }
+            }
             Act::Reserve(units) => self.reserve(units),
             Act::Lose(units) => {
                 self.reserve(units);
@@ -183,6 +196,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0_u64..5_000_000_000).prop_map(|nanos| Act::Pass(Duration::from_nanos(nanos))),
         5 => units().prop_map(Act::Check),
         2 => units().prop_map(Act::CheckBoth),
+        4 => units().prop_map(Act::CheckBeside),
         4 => units().prop_map(Act::Reserve),
         1 => units().prop_map(Act::Lose),
         2 => (any::<usize>(), 1_u64..12).prop_map(|(number, units)| Act::Raise(number, units)),

@@ -26,6 +26,14 @@ pub(crate) struct Bucket {
     shapes: bool,
 }
 
+/// What a cost asks of a bucket that packs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    parts: u64,
+    /// The most that may be owed before, in parts.
+    most: u64,
+}
+
 /// A charge of a packed state, decided: the same numbers as `decide` and `take` have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
@@ -127,22 +135,23 @@ impl Bucket {
         *state = words(state[0].max(now), owed);
     }
 
-    /// What a cost is to a bucket that packs; one that does not fit is cut to a number that is never
-    /// allowed.
+    /// What a cost asks of a bucket that packs; `None` if it can never fit.
     #[inline(always)]
-    pub(crate) fn parts_of(&self, cost: u64) -> u64 {
-        cost.saturating_mul(self.parts_per_unit)
+    pub(crate) fn asked(&self, cost: u64) -> Option<Asked> {
+        let parts = cost.checked_mul(self.parts_per_unit)?;
+        Some(Asked { parts, most: self.full.checked_sub(parts)? })
     }
 
     /// [`decide`](Self::decide) and [`take`](Self::take) of a bucket that packs: all that can be
-    /// allowed fits 64 bits, and what does not is cut to a number that is never allowed. `parts` are
-    /// those [`of`](Self::parts_of) the cost.
+    /// allowed fits 64 bits.
     #[inline(always)]
-    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, parts: u64) -> Step {
-        let paid = now.saturating_sub(at).saturating_mul(self.parts_per_nano);
-        let before = owed.saturating_sub(paid);
-        let after = before.saturating_add(parts);
-        Step { allowed: after <= self.full, before, after: [at.max(now), after] }
+    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, asked: Asked) -> Step {
+        let elapsed = now.saturating_sub(at);
+        let before = owed.saturating_sub(elapsed.saturating_mul(self.parts_per_nano));
+        let allowed = before <= asked.most;
+        // Not past 64 bits if it is allowed, and of no use if it is not.
+        let after = before.wrapping_add(asked.parts);
+        Step { allowed, before, after: [at.wrapping_add(elapsed), after] }
     }
 
     /// Whether less than a unit was left at the state's own moment.

@@ -13,7 +13,7 @@ mod set_back;
 mod sliding_counter;
 mod sliding_log;
 
-pub(crate) use bucket::{Bucket, MicroBucket, Step, words as bucket_words};
+pub(crate) use bucket::{Asked, Bucket, MicroBucket, Step, words as bucket_words};
 pub(crate) use fixed_window::{FixedWindow, Start};
 pub(crate) use sliding_counter::{SlidingCounter, until_weight_is};
 pub(crate) use sliding_log::{Log, SlidingLog};

@@ -77,7 +77,6 @@ fn units_of_a_log_that_add_up_past_the_largest_number_never_wrap_to_few() {
 }
 
 /// A snapshot of one key that used three of ten, of this version, and its record once more if `twice`.
-/// The first record's id has the bit that only version 2 knows.
 fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
     let store = builder(clock).build().expect("the test's numbers are valid");
     let limiter = store.limiter("limit", Limit::per_hour(10)).expect("they are");
@@ -85,32 +84,50 @@ fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
     let mut bytes = bytes_of(&store);
     bytes[8] = version;
     // Magic, version, time, seed, shards, how many limits, one of them; and at the end no record, a sum.
-    let start = 8 + 2 + 8 + 16 + 4 + 4 + 2 + "limit".len() + 2 + limiter.limit().to_string().len();
+    let limits = 4 + 2 + "limit".len() + 2 + limiter.limit().to_string().len();
+    let start = 8 + 2 + 8 + 16 + 4 + 4 + limits;
     let end = bytes.len() - 8 - 1;
     assert_eq!((bytes[start], bytes[end]), (1, 0), "the kinds of records");
     let again = if twice { bytes[start..end].to_vec() } else { Vec::new() };
-    bytes[start + 1 + 4 + 1] |= 1;
     bytes.splice(end..end, again);
     sign(&mut bytes);
     bytes
 }
 
 #[test]
-fn a_snapshot_of_the_version_before_is_read_with_its_longer_ids() {
+fn a_snapshot_of_another_version_or_with_a_key_twice_is_refused() {
     let clock = ManualClock::new();
-    for (version, twice) in [(2, false), (2, true), (3, false)] {
-        let bytes = of_version(version, twice, &clock);
-        let restored = builder(&clock).restore(bytes.as_slice()).unwrap();
-        let limiter = restored.limiter("limit", Limit::per_hour(10)).unwrap();
-        assert_eq!(limiter.status("ana").remaining(), 7, "version {version}, twice: {twice}");
-        assert_eq!(restored.len(), 1);
-    }
-    for (version, twice, what) in [(3, true, "twice"), (1, false, "2 and 3"), (4, false, "2 and 3")]
+    let restored = builder(&clock).restore(of_version(4, false, &clock).as_slice()).unwrap();
+    let limiter = restored.limiter("limit", Limit::per_hour(10)).unwrap();
+    assert_eq!(limiter.status("ana").remaining(), 7);
+    assert_eq!(restored.len(), 1);
+    for (version, twice, what) in [(4, true, "twice"), (3, false, "reads 4"), (5, false, "reads 4")]
     {
         let bytes = of_version(version, twice, &clock);
         let error = builder(&clock).restore(bytes.as_slice()).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }
+}
+
+#[test]
+fn limiters_find_their_keys_again_in_whatever_order_they_are_made() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for (name, cost) in names.iter().zip(1..) {
+        assert!(make(&store, name).check_n("ana", cost).is_allowed());
+    }
+    let restored = builder(&clock).restore(bytes_of(&store).as_slice()).unwrap();
+    assert!(make(&restored, "new").status("ana").is_new());
+    for (name, cost) in names.iter().rev().zip([6, 5, 4, 3, 2, 1]) {
+        assert_eq!(make(&restored, name).status("ana").remaining(), 10 - cost, "of {name}");
+    }
+    // Once more, by which time the others have no state left.
+    clock.advance(Duration::from_secs(3600 * 5 / 10));
+    let again = builder(&clock).restore(bytes_of(&restored).as_slice()).unwrap();
+    assert!(make(&again, "new").status("ana").is_new());
+    assert_eq!(make(&again, "f").status("ana").remaining(), 9);
 }
 
 proptest! {

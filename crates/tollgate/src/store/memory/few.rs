@@ -18,7 +18,7 @@ use super::registry::Common;
 use super::shard::Shard;
 use super::tagged::Tagged;
 use super::{Memory, Named};
-use crate::algorithm::{Bucket, Packed};
+use crate::algorithm::{Asked, Bucket, Packed};
 use crate::sync::BriefGuard;
 use crate::time::Timestamp;
 
@@ -31,8 +31,8 @@ pub(crate) struct Known<'a> {
     pub(super) cost: u64,
     tagged: Tagged,
     bucket: &'a Bucket,
-    /// What the cost is to the bucket.
-    parts: u64,
+    /// What the cost asks of the bucket.
+    asked: Asked,
 }
 
 impl<'a> Known<'a> {
@@ -45,8 +45,8 @@ impl<'a> Known<'a> {
         cost: u64,
     ) -> Option<Known<'a>> {
         let Common { bucket, tag } = named.common.as_ref().filter(|_| cost > 0)?;
-        let (tagged, parts) = (Tagged::new(id, *tag), bucket.parts_of(cost));
-        Some(Known { memory, spot, named, cost, tagged, bucket, parts })
+        let (tagged, asked) = (Tagged::new(id, *tag), bucket.asked(cost)?);
+        Some(Known { memory, spot, named, cost, tagged, bucket, asked })
     }
 
     #[inline(always)]
@@ -57,7 +57,7 @@ impl<'a> Known<'a> {
     /// Takes the charge of its state if that is allowed: whether it is.
     #[inline(always)]
     fn take(&self, words: &mut Packed, now: Timestamp) -> bool {
-        let step = self.bucket.step(*words, now.as_nanos(), self.parts);
+        let step = self.bucket.step(*words, now.as_nanos(), self.asked);
         if step.allowed {
             if self.bucket.is_empty(*words) {
                 self.spot.place.disturb();
@@ -229,8 +229,9 @@ fn charge<const N: usize>(
         return Some(Charged::All);
     };
     let (shards, mets) = at;
+    let charges = *charges;
     put_back(shards, &charges[..taken], mets);
-    meet(shards, charges, mets)
+    meet(shards, &charges, mets)
 }
 
 /// Takes the charge of this number, if there is one: whether it is known and allowed.

@@ -16,6 +16,7 @@ mod line;
 mod look;
 mod met;
 mod names;
+mod neighbours;
 mod outlook;
 mod page;
 mod refused;
@@ -50,6 +51,7 @@ use line::{Lines, Locked};
 pub(crate) use line::{Place, Spot};
 pub(crate) use look::look_all;
 pub(crate) use met::Met;
+pub(crate) use neighbours::{Due, charge_neighbours};
 pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
@@ -134,13 +136,23 @@ impl Memory {
     }
 
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+        self.register_at(limiter, limit, None)
+    }
+
+    /// [`register`](Self::register), and at which seat, if that is said.
+    fn register_at(
+        &self,
+        limiter: &str,
+        limit: &Limit,
+        seat: Option<u32>,
+    ) -> Result<Arc<Named>, LimitError> {
         if limiter.len() > MAX_LIMITER_NAME {
             return Err(LimitError::new(format!(
                 "the limiter's name is {} bytes long, must be at most {MAX_LIMITER_NAME}",
                 limiter.len()
             )));
         }
-        self.registry.register(limiter, limit)
+        self.registry.register(limiter, limit, seat)
     }
 
     /// The limit of this number.

@@ -5,7 +5,7 @@
 //! nobody can find its name. Then its states are taken out, of which nobody can make more. *Struck
 //! out*: its number may be another limit's. Who asks for it by name meanwhile brings it back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,6 +25,8 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
+    /// Which of the store's limiters it is of: what places their states.
+    pub(crate) seat: u64,
     /// No other limit of this process has it, nor had it; never 0.
     pub(super) serial: u64,
     /// What the common charge needs, if its states are of the common kind.
@@ -50,6 +52,19 @@ struct Known {
     leaving: HashMap<(Arc<str>, Limit), Arc<Named>>,
     /// Numbers of limits that were struck out.
     free: Vec<u32>,
+    /// The limiters that have limits here.
+    seated: HashMap<Arc<str>, Seated>,
+    /// Their seats.
+    seats: HashSet<u64>,
+    /// The first after all that were ever taken.
+    next_seat: u64,
+}
+
+#[derive(Debug)]
+struct Seated {
+    seat: u64,
+    /// How many limits the limiter has.
+    limits: usize,
 }
 
 static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -58,10 +73,17 @@ static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 const OURS: usize = 2;
 
 impl Registry {
-    /// The limiter's limit, registered if it is not yet.
-    pub(super) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+    /// The limiter's limit, registered if it is not yet; where a seat is said, the limiter's is to be
+    /// that one.
+    pub(super) fn register(
+        &self,
+        limiter: &str,
+        limit: &Limit,
+        seat: Option<u32>,
+    ) -> Result<Arc<Named>, LimitError> {
         let plan = Plan::new(limit)?;
         let mut known = write(&self.0);
+        let seat = known.seat(limiter, seat.map(u64::from))?;
         let name = (Arc::from(limiter), limit.clone());
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
@@ -72,6 +94,7 @@ impl Registry {
         }
         let number = known.next_number()?;
         let (limiter, limit) = name.clone();
+        known.sit(limiter.clone(), seat);
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
         let common = match (&plan, tag) {
@@ -80,7 +103,7 @@ impl Registry {
         };
         // Relaxed: the number alone is wanted.
         let serial = LAST_SERIAL.fetch_add(1, Relaxed) + 1;
-        let named = Arc::new(Named { limiter, limit, plan, packs, number, serial, common });
+        let named = Arc::new(Named { limiter, limit, plan, packs, number, seat, serial, common });
         known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)
@@ -128,6 +151,7 @@ impl Registry {
                 known.by_name.insert(name, named);
             } else {
                 known.by_number[named.number as usize - 1] = None;
+                known.leave(&named.limiter);
                 known.free.push(named.number);
                 gone.push(named.number);
             }
@@ -152,6 +176,33 @@ impl Registry {
 }
 
 impl Known {
+    /// Where the limiter sits or may sit: where `asked`, if that is said.
+    fn seat(&self, limiter: &str, asked: Option<u64>) -> Result<u64, LimitError> {
+        let own = self.seated.get(limiter).map(|seated| seated.seat);
+        let seat = asked.or(own).unwrap_or(self.next_seat);
+        if own.is_some_and(|own| own != seat) || own.is_none() && self.seats.contains(&seat) {
+            return Err(LimitError::new(format!("seat {seat} is not the limiter's")));
+        }
+        Ok(seat)
+    }
+
+    /// Counts one limit more of a limiter, and gives it this seat.
+    fn sit(&mut self, limiter: Arc<str>, seat: u64) {
+        self.seated.entry(limiter).or_insert(Seated { seat, limits: 0 }).limits += 1;
+        self.seats.insert(seat);
+        self.next_seat = self.next_seat.max(seat + 1);
+    }
+
+    /// Counts one limit less of a limiter; with none it has no seat.
+    fn leave(&mut self, limiter: &str) {
+        let Some(seated) = self.seated.get_mut(limiter) else { return };
+        seated.limits -= 1;
+        if seated.limits == 0 {
+            self.seats.remove(&seated.seat);
+            self.seated.remove(limiter);
+        }
+    }
+
     /// A number that no limit has.
     fn next_number(&mut self) -> Result<u32, LimitError> {
         if let Some(number) = self.free.pop() {
@@ -181,7 +232,7 @@ mod tests {
     #[test]
     fn only_what_nobody_else_holds_is_put_out_and_its_number_is_used_again() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count)).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count), None).unwrap();
         let (one, two) = (register(1), register(2));
         let twice = one.clone();
         let leaving = registry.put_out(&[&one, &two]);
@@ -198,12 +249,37 @@ mod tests {
     #[test]
     fn who_asks_for_a_limit_that_leaves_brings_it_back() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count)).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count), None).unwrap();
         let (one, two) = (register(1), register(2));
         let leaving = registry.put_out(&[&one, &two]);
         assert_eq!(leaving.len(), 2);
         assert!(Arc::ptr_eq(&register(1), &one));
         assert_eq!(registry.strike_out(&leaving, |named| named.number == 2), [0; 0]);
         assert!(Arc::ptr_eq(&register(2), &two), "it has states, and stays");
+    }
+
+    #[test]
+    fn a_limiter_keeps_its_seat_as_long_as_it_has_a_limit() {
+        let registry = Registry::default();
+        let register = |limiter, count, seat| {
+            registry.register(limiter, &Limit::per_hour(count), seat).map(|named| named.seat)
+        };
+        assert_eq!(register("a", 1, None), Ok(0));
+        assert_eq!(register("b", 1, None), Ok(1));
+        assert_eq!(register("a", 2, None), Ok(0), "whatever its limits");
+        assert_eq!(register("c", 1, Some(7)), Ok(7));
+        assert_eq!(register("d", 1, None), Ok(8), "after all others");
+        let is_refused = |limiter, seat| register(limiter, 3, Some(seat)).is_err();
+        assert!(is_refused("e", 1) && is_refused("a", 2), "one each, and nobody else's");
+        let gone = |count| {
+            let leaving = registry.put_out(&[&registry.get(count).unwrap()]);
+            registry.strike_out(&leaving, |_| false)
+        };
+        assert_eq!((gone(1), register("a", 4, None)), (vec![1], Ok(0)), "it has another limit");
+        assert_eq!(
+            (gone(2), register("b", 1, None)),
+            (vec![2], Ok(9)),
+            "it had none, and no state"
+        );
     }
 }

@@ -96,7 +96,8 @@ impl Shard {
         if let Some(bucket) = self.bucket(index, call.named) {
             let words = self.table.words(index);
             *met = Met::state([words[0], words[1], 0]);
-            return cost > 0 && bucket.step(words, call.now, bucket.parts_of(cost)).allowed;
+            let asked = bucket.asked(cost).filter(|_| cost > 0);
+            return asked.is_some_and(|asked| bucket.step(words, call.now, asked).allowed);
         }
         if self.table.limit(index) == call.named.number {
             return met.set(call, self.state(index, call.named), cost);

@@ -1,6 +1,7 @@
 //! Where a table's slots are: in one piece, or, where a store has many large tables, in pages of
 //! memory that is quicker to reach.
 
+use std::hint::select_unpredictable;
 use std::ops::{Index, IndexMut};
 
 use super::home::NEAR;
@@ -30,11 +31,23 @@ pub(super) enum Form {
 /// How much further than [`NEAR`] a slot is looked for by who is in a hurry.
 pub(super) const FAR: usize = 64;
 
-/// Where the first is that is not `before` the one sought.
+/// How far the first of the [`NEAR`] slots that is not before `tagged` is, if one of them is not: those
+/// before it come first. Without branches: how far a key is from its home is another for each, and would
+/// take the processor by surprise.
+#[inline(always)]
+fn steps_to(near: &[Slot], tagged: u64) -> usize {
+    const { assert!(NEAR == 8) };
+    let mut steps = select_unpredictable(near[3].tagged < tagged, 4, 0);
+    steps += select_unpredictable(near[steps + 1].tagged < tagged, 2, 0);
+    steps + usize::from(near[steps].tagged < tagged)
+}
+
+/// Where the slot is that says `tagged`.
 #[cold]
 #[inline(never)]
-fn position(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> Option<usize> {
-    slots.iter().take(FAR).position(|slot| !before(slot))
+fn position(slots: &[Slot], tagged: u64) -> Option<usize> {
+    let at = slots.iter().take(FAR).position(|slot| slot.tagged >= tagged)?;
+    (slots[at].tagged == tagged).then_some(at)
 }
 
 /// A table of so many slots is large: 48 KiB, four pages.
@@ -125,34 +138,33 @@ impl Slots {
         }
     }
 
-    /// The first slot from `index` on that is not `before` the one sought, and where it is. Not past
-    /// the end of a page, and only [`FAR`] past the near ones: who finds none has to look again.
+    /// The slot that says `tagged`, and where it is, with those behind it: `N` in all. Not past the end of
+    /// a page, and only [`FAR`] past the [`NEAR`] ones: who finds none has to look again.
     #[inline(always)]
-    pub(super) fn seek_mut(
+    pub(super) fn seek_mut<const N: usize>(
         &mut self,
-        index: u32,
-        before: impl Fn(&Slot) -> bool,
-    ) -> Option<(u32, &mut Slot)> {
-        let (slots, start): (&mut [Slot], usize) = match self {
-            Slots::Plain(slots) => (slots, index as usize),
+        start: u32,
+        tagged: u64,
+    ) -> Option<(u32, &mut [Slot; N])> {
+        let (slots, at): (&mut [Slot], usize) = match self {
+            Slots::Plain(slots) => (slots, start as usize),
             Slots::Paged(pages) => {
-                let (page, start) = (index as usize / PAGE_SLOTS, index as usize % PAGE_SLOTS);
-                (pages.get_mut(page)?.as_deref_mut()?, start)
+                let (page, at) = (start as usize / PAGE_SLOTS, start as usize % PAGE_SLOTS);
+                (pages.get_mut(page)?.as_deref_mut()?, at)
             }
         };
-        // Without branches: how far a key is from its home is another for each, and would take the
-        // processor by surprise.
-        let near = slots.get(start..start + NEAR)?;
-        let at: usize = near.iter().map(|slot| usize::from(before(slot))).sum();
-        let (at, slot) = if at < NEAR {
-            (at, slots.get_mut(start..start + NEAR)?.get_mut(at)?)
+        let near = slots.get(at..at + NEAR + N - 1)?;
+        let ahead = steps_to(near, tagged);
+        let (ahead, found) = if near[ahead].tagged == tagged {
+            let near = slots.get_mut(at..at + NEAR + N - 1)?;
+            (ahead, near.get_mut(ahead..ahead + N)?)
         } else {
-            let further = slots.get_mut(start + NEAR..)?;
-            let at = position(further, before)?;
-            (NEAR + at, further.get_mut(at)?)
+            let ahead = NEAR + position(slots.get(at + NEAR..)?, tagged)?;
+            (ahead, slots.get_mut(at + ahead..at + ahead + N)?)
         };
+        let found = found.first_chunk_mut()?;
         #[allow(clippy::cast_possible_truncation, reason = "it is at most NEAR and FAR")]
-        Some((index + at as u32, slot))
+        Some((start + ahead as u32, found))
     }
 }
 

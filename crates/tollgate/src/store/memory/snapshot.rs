@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! "tollgate" version:u16 taken_at:u64 seed:[16] shards:u32
-//! limits:u32 (limiter:text limit:text)*
-//! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 limiter:text limit:text)*
+//! limits:u32 (seat:u32 limiter:text limit:text)*
+//! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 seat:u32 limiter:text limit:text)*
 //! (2:u8 id:u64 place:u64 rule:text name:text until:u64 forgotten:u64 times:u32 by_hand:u8)*  0:u8
 //! checksum:u64
 //! text  = length:u16 bytes        state = 0:u8 words:[3 x u64] | 1:u8 entries:u32 (at:u64 units:u64)*
@@ -33,16 +33,7 @@ use crate::limit::{Limit, LimitError};
 use crate::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"tollgate";
-const VERSION: u16 = 3;
-
-/// One that is read, too: its ids have a bit more, which is cut.
-const EARLIER: u16 = 2;
-
-/// Whether a key was there before it was restored.
-enum Restored {
-    Once,
-    Twice,
-}
+const VERSION: u16 = 4;
 
 /// Why a snapshot could not be restored.
 #[derive(Debug)]
@@ -161,10 +152,8 @@ impl Memory {
             ));
         }
         let version = u16::from_le_bytes(input.array()?);
-        if ![EARLIER, VERSION].contains(&version) {
-            return Err(malformed(format!(
-                "its version is {version}, this build reads {EARLIER} and {VERSION}"
-            )));
+        if version != VERSION {
+            return Err(malformed(format!("its version is {version}, this build reads {VERSION}")));
         }
         let taken_at = input.u64()?;
         let seed = input.array()?;
@@ -183,13 +172,7 @@ impl Memory {
         loop {
             match input.array::<1>()? {
                 [0] => break,
-                [1] => match memory.restore_key(&mut input, &limits, ahead)? {
-                    // Of two ids that differed in what was cut, the first is kept.
-                    Restored::Twice if version == VERSION => {
-                        return Err(malformed("a key is there twice"));
-                    }
-                    Restored::Twice | Restored::Once => {}
-                },
+                [1] => memory.restore_key(&mut input, &limits, ahead)?,
                 [2] => memory.restore_block(&mut input, ahead)?,
                 [3] => limits.push(memory.restore_limit(&mut input)?),
                 [kind] => return Err(malformed(format!("a record is of kind {kind}"))),
@@ -205,9 +188,10 @@ impl Memory {
     }
 
     fn restore_limit(&self, input: &mut Reader<'_>) -> Result<Arc<Named>, SnapshotError> {
+        let seat = u32::from_le_bytes(input.array()?);
         let (limiter, text) = (input.string()?, input.string()?);
         let limit: Limit = text.parse().map_err(|error| malformed(format!("{text:?}: {error}")))?;
-        let named = self.register(&limiter, &limit);
+        let named = self.register_at(&limiter, &limit, Some(seat));
         named.map_err(|error| malformed(format!("{text:?}: {error}")))
     }
 
@@ -217,7 +201,7 @@ impl Memory {
         input: &mut Reader<'_>,
         limits: &[Arc<Named>],
         ahead: u64,
-    ) -> Result<Restored, SnapshotError> {
+    ) -> Result<(), SnapshotError> {
         let (shard, id) = (input.length()?, Fingerprint::usable(input.u64()?));
         let number = input.length()?;
         let name = input.text()?;
@@ -238,16 +222,16 @@ impl Memory {
         }
         let call = Call { named, registry: &self.registry, now: now.as_nanos() };
         if !self.claim() && !self.make_room(Fingerprint { id, place: 0 }, &call) {
-            return Ok(Restored::Once);
+            return Ok(());
         }
         let name = (self.settings.names && !name.is_empty()).then(|| KeyName::from_bytes(&name));
         let mut shard = self.shards.lock(shard);
         if shard.table.find(id).is_ok() {
             self.release(1);
-            return Ok(Restored::Twice);
+            return Err(malformed("a key is there twice"));
         }
         self.release(shard.insert(NewKey { id, name, state }, &call, Reclaim::Worthless));
-        Ok(Restored::Once)
+        Ok(())
     }
 }
 

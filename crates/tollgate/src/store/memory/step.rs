@@ -35,6 +35,7 @@ pub(crate) fn step<'a>(
     cost: u64,
 ) -> Option<Stepped<'a>> {
     let Common { bucket, tag } = named.common.as_ref()?;
+    let asked = bucket.asked(cost)?;
     // What is held is watched by who takes its time.
     if cost == 0 || place.is_reserved() {
         return None;
@@ -43,7 +44,7 @@ pub(crate) fn step<'a>(
     if refused::knows(id)
         && let Some(met) = recall(place, id, named)
     {
-        let step = bucket.step(met, now, bucket.parts_of(cost));
+        let step = bucket.step(met, now, asked);
         if !step.allowed {
             return Some(Stepped { bucket, step, at: met[0], now, cost });
         }
@@ -57,7 +58,7 @@ pub(crate) fn step<'a>(
         return None;
     }
     let words = shard.table.known(Tagged::new(id, *tag), home)?;
-    let (met, step) = (*words, bucket.step(*words, now, bucket.parts_of(cost)));
+    let (met, step) = (*words, bucket.step(*words, now, asked));
     if step.allowed {
         *words = step.after;
     }

@@ -11,7 +11,7 @@
 //! a check does not need stays out of its way.
 
 use super::aside::Aside;
-use super::home::{home, homes_for, rows_for};
+use super::home::{NEAR, home, homes_for, rows_for};
 use super::page::PAGE_SLOTS;
 use super::slots::{Form, MOST_PAGES, Slots};
 use super::tagged::{TAG, Tagged};
@@ -22,7 +22,7 @@ use crate::algorithm::Packed;
 pub(super) struct Slot {
     /// The fingerprint's id and, in its last byte, the number of the limit if that is below 256. A
     /// free slot has all ones: no id has, and so it is after all others.
-    tagged: u64,
+    pub(super) tagged: u64,
     /// The state, or where beside the table it is.
     pub(super) words: Packed,
 }
@@ -69,8 +69,9 @@ impl Slot {
 /// from full.
 const SMALL: usize = 1024;
 
-/// Free slots past the last home, for the run that ends there.
-const TAIL: usize = 8;
+/// Free slots past the last home, for the run that ends there; and so that who looks from the last home on
+/// at the [`NEAR`] slots and, of three neighbours, two more finds as many.
+const TAIL: usize = NEAR + 1;
 
 /// The same of a table in pages: a longer run would need a whole page more.
 const PAGED_TAIL: usize = 32;
@@ -150,15 +151,32 @@ impl Table {
     /// next key's, while it still waits for this one.
     #[inline(always)]
     pub(super) fn known(&mut self, tagged: Tagged, start: u32) -> Option<&mut Packed> {
-        let tagged = tagged.get();
-        let (index, slot) = self.slots.seek_mut(start, move |slot| slot.tagged < tagged)?;
-        if slot.tagged != tagged {
-            return None;
-        }
+        let (index, [slot]) = self.slots.seek_mut(start, tagged.get())?;
         if index == self.front_at {
             return Some(in_front(&mut self.front));
         }
         Some(&mut slot.words)
+    }
+
+    /// The slots of a key that several neighbours count, of which `least` comes first; as
+    /// [`known`](Self::known) finds one of them. What the others are is the caller's to see.
+    #[inline(always)]
+    pub(super) fn side_by_side<const N: usize>(
+        &mut self,
+        least: Tagged,
+        start: u32,
+    ) -> Option<&mut [Slot; N]> {
+        if self.front_at != NOWHERE {
+            self.settle_apart();
+        }
+        self.slots.seek_mut(start, least.get()).map(|(_, slots)| slots)
+    }
+
+    /// [`settle`](Self::settle), where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn settle_apart(&mut self) {
+        self.settle();
     }
 
     #[inline]
@@ -308,7 +326,7 @@ impl Table {
         };
         let part = if rows.len() < SMALL && shrink == Shrink::Slowly { 4 } else { 16 };
         let more = (rows.len() / part).max(gone.saturating_mul(8).min(rows.len() / 2));
-        let room = rows.len() + more.max(3);
+        let room = rows.len() + more.max(2);
         let form = self.large.of(homes_for(room, Form::Plain).max(least) + TAIL);
         self.laid_out_as(form, rows, homes_for(room, form).max(least))
     }

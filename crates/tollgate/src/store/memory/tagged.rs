@@ -6,7 +6,7 @@ use std::num::NonZeroU8;
 pub(super) const TAG: u64 = 0xff;
 
 /// What a slot says of a key whose state was made under the limit that asks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tagged(u64);
 
 impl Tagged {

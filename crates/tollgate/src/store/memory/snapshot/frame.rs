@@ -49,6 +49,8 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn limit(&mut self, named: &Named) -> io::Result<()> {
+        let seat = u32::try_from(named.seat).map_err(io::Error::other)?;
+        self.bytes(&seat.to_le_bytes())?;
         self.text(named.limiter.as_bytes())?;
         self.text(named.limit.to_string().as_bytes())
     }
