@@ -80,8 +80,8 @@ fn charge_few<'a, const N: usize>(
         are_neighbours &= charge.is_alike(first) && dues[..number].iter().all(is_neighbour);
         dues[number] = Due { named: charge.limiter.named(), id, cost: charge.cost };
     }
-    if are_neighbours {
-        return charge_neighbours(memory, sought, dues, turns);
+    if are_neighbours && let Some(charged) = charge_neighbours(memory, sought, dues, turns) {
+        return Some(charged);
     }
     charge_apart(charges, (first, key, shard), turns)
 }
@@ -93,6 +93,7 @@ fn charge_apart<'a, const N: usize>(
     first: (&Charge<'a>, Hashed, Place<'a>),
     turns: &mut SmallVec<[Turn<'a>; INLINE]>,
 ) -> Option<Charged> {
+    turns.clear();
     charge_known(known(charges, first), turns)
 }
 

@@ -111,12 +111,9 @@ impl Fingerprints {
         Fingerprints::of_number(hashes, random(&hashes.seed, [0, 0], limiter.as_bytes()))
     }
 
-    /// Of the limiter that has this seat. Ids of a key for [neighbours](NEIGHBOURS) differ in their last
-    /// bits alone: a table, which is in order, has them side by side.
+    /// Of the limiter that has this seat.
     pub(crate) fn seated(hashes: &Arc<Hashes>, seat: u64) -> Fingerprints {
-        let (group, number) = (seat / NEIGHBOURS, seat % NEIGHBOURS);
-        let group = random(&hashes.seed, [0, 1], &group.to_le_bytes());
-        Fingerprints::of_number(hashes, Fingerprint::usable(group) ^ (number * (OWN + 1)))
+        Fingerprints::of_number(hashes, hashes.number(seat))
     }
 
     fn of_number(hashes: &Arc<Hashes>, limiter: u64) -> Fingerprints {
@@ -145,6 +142,19 @@ impl Fingerprints {
 impl Hashes {
     pub(crate) fn new(seed: &Seed) -> Hashes {
         Hashes { single: Hash::new(seed, 1), composite: Hash::new(seed, 2), seed: *seed }
+    }
+
+    /// What tells the ids of the limiter at this seat from those of others. For [neighbours](NEIGHBOURS)
+    /// it differs in its last bits alone: a table, which is in order, has a key's states side by side.
+    fn number(&self, seat: u64) -> u64 {
+        let (group, number) = (seat / NEIGHBOURS, seat % NEIGHBOURS);
+        let group = random(&self.seed, [0, 1], &group.to_le_bytes());
+        Fingerprint::usable(group) ^ (number * (OWN + 1))
+    }
+
+    /// How the ids of a limiter change if it takes another seat: these bits of them.
+    pub(crate) fn change_of_seat(&self, from: u64, to: u64) -> u64 {
+        self.number(from) ^ self.number(to)
     }
 
     #[inline]

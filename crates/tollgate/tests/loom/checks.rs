@@ -132,6 +132,25 @@ fn two_limits_in_two_shards_never_wait_for_each_other_in_a_circle() {
     }
 }
 
+/// Known buckets of one variable, which are side by side, are decided on a path of their own.
+#[test]
+fn two_known_buckets_side_by_side_are_taken_all_or_nothing() {
+    explore(|| {
+        let store = store(ONE_SHARD);
+        let [minute, hour] = [("minute", 2), ("hour", 3)]
+            .map(|(name, count)| store.limiter(name, Limit::per_hour(count)).unwrap());
+        let take = |minute: &Limiter, hour: &Limiter| {
+            let key = "ana";
+            check_all(&[minute.charge(&key), hour.charge(&key)]).is_allowed()
+        };
+        assert!(take(&minute, &hour));
+        let (other_minute, other_hour) = (minute.clone(), hour.clone());
+        let (a, b) = both(move || take(&other_minute, &other_hour), || take(&minute, &hour));
+        assert!(a != b, "one of two fits");
+        assert_eq!((minute.status("ana").used(), hour.status("ana").used()), (2, 2));
+    });
+}
+
 /// Known buckets are decided on a path of their own.
 #[test]
 fn two_known_buckets_in_opposite_orders_are_taken_all_or_nothing() {

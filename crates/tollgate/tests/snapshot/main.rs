@@ -284,7 +284,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let clock = ManualClock::new();
-        let framed = [b"tollgate\x02\x00".as_slice(), &bytes].concat();
+        let framed = [b"tollgate\x04\x00".as_slice(), &bytes].concat();
         prop_assert!(builder(&clock).restore(framed.as_slice()).is_err());
     }
 }

@@ -8,7 +8,7 @@ use super::slots::Form;
 /// of those that several limiters count one in ten.
 pub(super) const NEAR: usize = 8;
 
-/// How many cache lines from there on are brought near: those that are looked at, and the next. Memory
+/// How many cache lines from there on are brought near: those that most keys are in, and the next. Memory
 /// hands out four in little more time than one, and the next keys' slots may be among them.
 pub(crate) const LINES: usize = 4;
 

@@ -135,16 +135,21 @@ impl Memory {
         &self.shards
     }
 
+    /// A limit whose states are placed by its name, registered if it is not yet.
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
-        self.register_at(limiter, limit, None)
+        self.register_as(limiter, limit, false)
     }
 
-    /// [`register`](Self::register), and at which seat, if that is said.
-    fn register_at(
+    /// A limiter's limit, registered if it is not yet, and the limiter seated.
+    pub(crate) fn seat(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+        self.register_as(limiter, limit, true)
+    }
+
+    fn register_as(
         &self,
         limiter: &str,
         limit: &Limit,
-        seat: Option<u32>,
+        seated: bool,
     ) -> Result<Arc<Named>, LimitError> {
         if limiter.len() > MAX_LIMITER_NAME {
             return Err(LimitError::new(format!(
@@ -152,7 +157,7 @@ impl Memory {
                 limiter.len()
             )));
         }
-        self.registry.register(limiter, limit, seat)
+        self.registry.register(limiter, limit, seated)
     }
 
     /// The limit of this number.

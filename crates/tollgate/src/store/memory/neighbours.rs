@@ -1,6 +1,7 @@
 //! The most common request of several charges: a few limits of one key whose states, all of them known
 //! and buckets in slots, are side by side. It is decided as [`charge_few`](super::few::charge_few) would,
-//! for what one lookup costs and not one for each.
+//! for what one lookup costs and not one for each; where a neighbour's that is not asked stands between
+//! them, by that.
 
 use std::array;
 

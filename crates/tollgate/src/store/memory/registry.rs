@@ -5,7 +5,7 @@
 //! nobody can find its name. Then its states are taken out, of which nobody can make more. *Struck
 //! out*: its number may be another limit's. Who asks for it by name meanwhile brings it back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,8 +25,8 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
-    /// Which of the store's limiters it is of: what places their states.
-    pub(crate) seat: u64,
+    /// Which of the store's limiters it is of, which places their states; none of a gate's limits.
+    pub(crate) seat: Option<u64>,
     /// No other limit of this process has it, nor had it; never 0.
     pub(super) serial: u64,
     /// What the common charge needs, if its states are of the common kind.
@@ -47,17 +47,22 @@ pub(super) struct Registry(RwLock<Known>);
 #[derive(Debug, Default)]
 struct Known {
     by_number: Vec<Option<Arc<Named>>>,
-    by_name: HashMap<(Arc<str>, Limit), Arc<Named>>,
+    by_name: HashMap<Name, Arc<Named>>,
     /// Those that were put out and not yet struck out.
-    leaving: HashMap<(Arc<str>, Limit), Arc<Named>>,
+    leaving: HashMap<Name, Arc<Named>>,
     /// Numbers of limits that were struck out.
     free: Vec<u32>,
     /// The limiters that have limits here.
     seated: HashMap<Arc<str>, Seated>,
-    /// Their seats.
-    seats: HashSet<u64>,
-    /// The first after all that were ever taken.
+    /// A seat that nobody has or had.
     next_seat: u64,
+}
+
+/// What a limit is found by: its limiter, its numbers, and whether the limiter has a seat.
+type Name = (Arc<str>, Limit, bool);
+
+fn name(named: &Named) -> Name {
+    (named.limiter.clone(), named.limit.clone(), named.seat.is_some())
 }
 
 #[derive(Debug)]
@@ -73,18 +78,16 @@ static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 const OURS: usize = 2;
 
 impl Registry {
-    /// The limiter's limit, registered if it is not yet; where a seat is said, the limiter's is to be
-    /// that one.
+    /// The limiter's limit, registered if it is not yet; `seated` says whether the limiter has a seat.
     pub(super) fn register(
         &self,
         limiter: &str,
         limit: &Limit,
-        seat: Option<u32>,
+        seated: bool,
     ) -> Result<Arc<Named>, LimitError> {
         let plan = Plan::new(limit)?;
         let mut known = write(&self.0);
-        let seat = known.seat(limiter, seat.map(u64::from))?;
-        let name = (Arc::from(limiter), limit.clone());
+        let name = (Arc::from(limiter), limit.clone(), seated);
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
         }
@@ -93,8 +96,8 @@ impl Registry {
             return Ok(named);
         }
         let number = known.next_number()?;
-        let (limiter, limit) = name.clone();
-        known.sit(limiter.clone(), seat);
+        let (limiter, limit, _) = name.clone();
+        let seat = seated.then(|| known.sit(limiter.clone()));
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
         let common = match (&plan, tag) {
@@ -123,7 +126,7 @@ impl Registry {
             if Arc::strong_count(named) != OURS + times {
                 continue;
             }
-            let name = (named.limiter.clone(), named.limit.clone());
+            let name = name(named);
             if let Some(found) = known.by_name.remove(&name) {
                 known.leaving.insert(name, found.clone());
                 leaving.push(found);
@@ -145,13 +148,15 @@ impl Registry {
         let mut known = write(&self.0);
         let mut gone = Vec::new();
         for named in leaving {
-            let name = (named.limiter.clone(), named.limit.clone());
+            let name = name(named);
             let Some(named) = known.leaving.remove(&name) else { continue };
             if has_states(&named) {
                 known.by_name.insert(name, named);
             } else {
                 known.by_number[named.number as usize - 1] = None;
-                known.leave(&named.limiter);
+                if named.seat.is_some() {
+                    known.leave(&named.limiter);
+                }
                 known.free.push(named.number);
                 gone.push(named.number);
             }
@@ -176,21 +181,15 @@ impl Registry {
 }
 
 impl Known {
-    /// Where the limiter sits or may sit: where `asked`, if that is said.
-    fn seat(&self, limiter: &str, asked: Option<u64>) -> Result<u64, LimitError> {
-        let own = self.seated.get(limiter).map(|seated| seated.seat);
-        let seat = asked.or(own).unwrap_or(self.next_seat);
-        if own.is_some_and(|own| own != seat) || own.is_none() && self.seats.contains(&seat) {
-            return Err(LimitError::new(format!("seat {seat} is not the limiter's")));
-        }
-        Ok(seat)
-    }
-
-    /// Counts one limit more of a limiter, and gives it this seat.
-    fn sit(&mut self, limiter: Arc<str>, seat: u64) {
-        self.seated.entry(limiter).or_insert(Seated { seat, limits: 0 }).limits += 1;
-        self.seats.insert(seat);
-        self.next_seat = self.next_seat.max(seat + 1);
+    /// Counts one limit more of a limiter: its seat.
+    fn sit(&mut self, limiter: Arc<str>) -> u64 {
+        let next = self.next_seat;
+        let seated = self.seated.entry(limiter).or_insert_with(|| {
+            self.next_seat += 1;
+            Seated { seat: next, limits: 0 }
+        });
+        seated.limits += 1;
+        seated.seat
     }
 
     /// Counts one limit less of a limiter; with none it has no seat.
@@ -198,7 +197,6 @@ impl Known {
         let Some(seated) = self.seated.get_mut(limiter) else { return };
         seated.limits -= 1;
         if seated.limits == 0 {
-            self.seats.remove(&seated.seat);
             self.seated.remove(limiter);
         }
     }
@@ -232,7 +230,7 @@ mod tests {
     #[test]
     fn only_what_nobody_else_holds_is_put_out_and_its_number_is_used_again() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count), None).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count), true).unwrap();
         let (one, two) = (register(1), register(2));
         let twice = one.clone();
         let leaving = registry.put_out(&[&one, &two]);
@@ -249,7 +247,7 @@ mod tests {
     #[test]
     fn who_asks_for_a_limit_that_leaves_brings_it_back() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count), None).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count), true).unwrap();
         let (one, two) = (register(1), register(2));
         let leaving = registry.put_out(&[&one, &two]);
         assert_eq!(leaving.len(), 2);
@@ -261,24 +259,22 @@ mod tests {
     #[test]
     fn a_limiter_keeps_its_seat_as_long_as_it_has_a_limit() {
         let registry = Registry::default();
-        let register = |limiter, count, seat| {
-            registry.register(limiter, &Limit::per_hour(count), seat).map(|named| named.seat)
+        let register = |limiter, count, seated| {
+            registry.register(limiter, &Limit::per_hour(count), seated).unwrap().seat
         };
-        assert_eq!(register("a", 1, None), Ok(0));
-        assert_eq!(register("b", 1, None), Ok(1));
-        assert_eq!(register("a", 2, None), Ok(0), "whatever its limits");
-        assert_eq!(register("c", 1, Some(7)), Ok(7));
-        assert_eq!(register("d", 1, None), Ok(8), "after all others");
-        let is_refused = |limiter, seat| register(limiter, 3, Some(seat)).is_err();
-        assert!(is_refused("e", 1) && is_refused("a", 2), "one each, and nobody else's");
-        let gone = |count| {
-            let leaving = registry.put_out(&[&registry.get(count).unwrap()]);
+        assert_eq!(register("a", 1, true), Some(0));
+        assert_eq!(register("b", 1, true), Some(1));
+        assert_eq!(register("a", 2, true), Some(0), "whatever its limits");
+        assert_eq!(register("a", 2, false), None, "another, though it is called the same");
+        let gone = |number| {
+            let leaving = registry.put_out(&[&registry.get(number).unwrap()]);
             registry.strike_out(&leaving, |_| false)
         };
-        assert_eq!((gone(1), register("a", 4, None)), (vec![1], Ok(0)), "it has another limit");
+        assert_eq!((gone(1), gone(4)), (vec![1], vec![4]));
+        assert_eq!(register("a", 3, true), Some(0), "it has another limit");
         assert_eq!(
-            (gone(2), register("b", 1, None)),
-            (vec![2], Ok(9)),
+            (gone(2), register("b", 1, true)),
+            (vec![2], Some(2)),
             "it had none, and no state"
         );
     }

@@ -28,8 +28,8 @@ pub(super) enum Form {
     Paged,
 }
 
-/// How much further than [`NEAR`] a slot is looked for by who is in a hurry.
-pub(super) const FAR: usize = 64;
+/// How far a slot is looked for by who is in a hurry.
+pub(super) const FAR: usize = 72;
 
 /// How far the first of the [`NEAR`] slots that is not before `tagged` is, if one of them is not: those
 /// before it come first. Without branches: how far a key is from its home is another for each, and would
@@ -139,7 +139,7 @@ impl Slots {
     }
 
     /// The slot that says `tagged`, and where it is, with those behind it: `N` in all. Not past the end of
-    /// a page, and only [`FAR`] past the [`NEAR`] ones: who finds none has to look again.
+    /// a page, and not [`FAR`] away: who finds none has to look again.
     #[inline(always)]
     pub(super) fn seek_mut<const N: usize>(
         &mut self,
@@ -153,19 +153,23 @@ impl Slots {
                 (pages.get_mut(page)?.as_deref_mut()?, at)
             }
         };
-        let near = slots.get(at..at + NEAR + N - 1)?;
-        let ahead = steps_to(near, tagged);
-        let (ahead, found) = if near[ahead].tagged == tagged {
-            let near = slots.get_mut(at..at + NEAR + N - 1)?;
-            (ahead, near.get_mut(ahead..ahead + N)?)
-        } else {
-            let ahead = NEAR + position(slots.get(at + NEAR..)?, tagged)?;
-            (ahead, slots.get_mut(at + ahead..at + ahead + N)?)
-        };
-        let found = found.first_chunk_mut()?;
-        #[allow(clippy::cast_possible_truncation, reason = "it is at most NEAR and FAR")]
-        Some((start + ahead as u32, found))
+        if let Some(near) = slots.get(at..at + NEAR + N - 1) {
+            let steps = steps_to(near, tagged);
+            if near[steps].tagged == tagged {
+                let near = slots.get_mut(at..at + NEAR + N - 1)?;
+                let found = near.get_mut(steps..steps + N)?.first_chunk_mut()?;
+                return Some((start + as_u32(steps), found));
+            }
+        }
+        let steps = position(slots.get(at..)?, tagged)?;
+        let found = slots.get_mut(at + steps..)?.first_chunk_mut()?;
+        Some((start + as_u32(steps), found))
     }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "they are at most FAR")]
+fn as_u32(steps: usize) -> u32 {
+    steps as u32
 }
 
 impl Index<usize> for Slots {

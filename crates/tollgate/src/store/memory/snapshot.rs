@@ -5,15 +5,16 @@
 //!
 //! ```text
 //! "tollgate" version:u16 taken_at:u64 seed:[16] shards:u32
-//! limits:u32 (seat:u32 limiter:text limit:text)*
-//! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 seat:u32 limiter:text limit:text)*
+//! limits:u32 (seat:u64 limiter:text limit:text)*
+//! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 seat:u64 limiter:text limit:text)*
 //! (2:u8 id:u64 place:u64 rule:text name:text until:u64 forgotten:u64 times:u32 by_hand:u8)*  0:u8
 //! checksum:u64
 //! text  = length:u16 bytes        state = 0:u8 words:[3 x u64] | 1:u8 entries:u32 (at:u64 units:u64)*
 //! ```
 //!
 //! A key says its limit by its place in the list, counted from one. A record of kind 3 adds a limit
-//! to the list that was registered while the snapshot was written.
+//! to the list that was registered while the snapshot was written. A limit's seat is its limiter's, which
+//! the keys' ids depend on, or all ones if it has none; the limiter may get another when it is restored.
 
 mod frame;
 mod listing;
@@ -34,6 +35,13 @@ use crate::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"tollgate";
 const VERSION: u16 = 4;
+
+/// A limit of a snapshot's list.
+struct Listed {
+    named: Arc<Named>,
+    /// How the ids of its keys have changed.
+    change: u64,
+}
 
 /// Why a snapshot could not be restored.
 #[derive(Debug)]
@@ -183,34 +191,43 @@ impl Memory {
             return Err(malformed("its checksum is wrong, restore from an undamaged file"));
         }
         // Who has no state any more need not be remembered either.
-        memory.forget(&limits.iter().collect::<Vec<_>>());
+        memory.forget(&limits.iter().map(|listed: &Listed| &listed.named).collect::<Vec<_>>());
         Ok(memory)
     }
 
-    fn restore_limit(&self, input: &mut Reader<'_>) -> Result<Arc<Named>, SnapshotError> {
-        let seat = u32::from_le_bytes(input.array()?);
+    fn restore_limit(&self, input: &mut Reader<'_>) -> Result<Listed, SnapshotError> {
+        let seat = input.seat()?;
         let (limiter, text) = (input.string()?, input.string()?);
         let limit: Limit = text.parse().map_err(|error| malformed(format!("{text:?}: {error}")))?;
-        let named = self.register_at(&limiter, &limit, Some(seat));
-        named.map_err(|error| malformed(format!("{text:?}: {error}")))
+        let named = match seat {
+            Some(_) => self.seat(&limiter, &limit),
+            None => self.register(&limiter, &limit),
+        };
+        let named = named.map_err(|error| malformed(format!("{text:?}: {error}")))?;
+        let change = match (seat, named.seat) {
+            (Some(from), Some(to)) => self.hashes.change_of_seat(from, to),
+            _ => 0,
+        };
+        Ok(Listed { named, change })
     }
 
     /// Reads one key; `ahead` is how far the snapshot's clock was ahead of this one.
     fn restore_key(
         &self,
         input: &mut Reader<'_>,
-        limits: &[Arc<Named>],
+        limits: &[Listed],
         ahead: u64,
     ) -> Result<(), SnapshotError> {
-        let (shard, id) = (input.length()?, Fingerprint::usable(input.u64()?));
+        let (shard, id) = (input.length()?, input.u64()?);
         let number = input.length()?;
         let name = input.text()?;
-        let named = number.checked_sub(1).and_then(|index| limits.get(index));
-        let (Some(named), true) = (named, shard < self.shards.len()) else {
+        let listed = number.checked_sub(1).and_then(|index| limits.get(index));
+        let (Some(Listed { named, change }), true) = (listed, shard < self.shards.len()) else {
             return Err(malformed(format!(
                 "a key has shard {shard} and limit {number}, neither may exceed the list"
             )));
         };
+        let id = Fingerprint::usable(id ^ change);
         let mut state = input.state()?;
         if matches!(state, State::Log(_)) != matches!(named.plan.fresh(), State::Log(_)) {
             return Err(malformed(format!("a key's state does not fit its limit {}", named.limit)));

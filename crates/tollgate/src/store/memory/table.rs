@@ -167,16 +167,22 @@ impl Table {
         start: u32,
     ) -> Option<&mut [Slot; N]> {
         if self.front_at != NOWHERE {
-            self.settle_apart();
+            self.settle_beside::<N>(least, start)?;
         }
         self.slots.seek_mut(start, least.get()).map(|(_, slots)| slots)
     }
 
-    /// [`settle`](Self::settle), where that is rare.
+    /// Puts the words in front back if they are of one of these slots: who changes several has several
+    /// lines go from core to core anyway.
     #[cold]
     #[inline(never)]
-    fn settle_apart(&mut self) {
-        self.settle();
+    fn settle_beside<const N: usize>(&mut self, least: Tagged, start: u32) -> Option<()> {
+        let (index, slots) = self.slots.seek_mut::<N>(start, least.get())?;
+        if let Some(slot) = slots.get_mut(self.front_at.wrapping_sub(index) as usize) {
+            slot.words = self.front;
+            self.front_at = NOWHERE;
+        }
+        Some(())
     }
 
     #[inline]

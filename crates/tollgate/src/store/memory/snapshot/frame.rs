@@ -12,6 +12,9 @@ use crate::algorithm::{Log, State, StateRef};
 use crate::key::Fingerprint;
 use crate::time::Timestamp;
 
+/// What stands for no seat.
+const NO_SEAT: u64 = u64::MAX;
+
 /// Writes, and sums what it writes.
 pub(super) struct Writer<'a> {
     to: &'a mut dyn Write,
@@ -49,8 +52,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn limit(&mut self, named: &Named) -> io::Result<()> {
-        let seat = u32::try_from(named.seat).map_err(io::Error::other)?;
-        self.bytes(&seat.to_le_bytes())?;
+        self.u64(named.seat.unwrap_or(NO_SEAT))?;
         self.text(named.limiter.as_bytes())?;
         self.text(named.limit.to_string().as_bytes())
     }
@@ -114,6 +116,10 @@ impl<'a> Reader<'a> {
 
     pub(super) fn length(&mut self) -> io::Result<usize> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    pub(super) fn seat(&mut self) -> io::Result<Option<u64>> {
+        Ok(Some(self.u64()?).filter(|seat| *seat != NO_SEAT))
     }
 
     pub(super) fn text(&mut self) -> io::Result<Vec<u8>> {
