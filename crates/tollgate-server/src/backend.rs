@@ -183,8 +183,8 @@ impl Backend {
         path: &Path,
         on_reload: impl FnMut(Reload) + Send + 'static,
     ) -> io::Result<Watch> {
-        let (seen, changed) = (self.clone(), self.clone());
-        let policies = (move || seen.policy(), move |policy| changed.replace(policy));
+        let changed = self.clone();
+        let policies = (self.policy(), move |policy| changed.replace(policy));
         tollgate::port::follow(path, policies, on_reload)
     }
 

@@ -329,6 +329,29 @@ fn a_gate_follows_its_file_and_keeps_its_policy_where_that_is_bad() {
     assert_eq!(in_force(&gate), "third");
 }
 
+/// The watch's thread may come to read the file only after that.
+#[test]
+fn what_is_put_in_force_by_hand_stays_until_the_file_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("limits.toml");
+    fs::write(&path, policy("first")).unwrap();
+    let first = Policy::load(&path).unwrap().policy;
+    let gate = Gate::new(first.clone()).unwrap();
+    for _ in 0..4 {
+        gate.replace(first.clone()).unwrap();
+        let (events, reloads) = mpsc::channel();
+        let watch = gate.follow(&path, move |reload| drop(events.send(reload))).unwrap();
+        gate.replace(Policy::new()).unwrap();
+        fs::write(&path, policy("second")).unwrap();
+        match reloads.recv_timeout(PATIENCE).unwrap() {
+            Reload::Changed(loaded) => assert_eq!(loaded.policy.rules[0].name, "second"),
+            other => panic!("{other:?}"),
+        }
+        drop(watch);
+        fs::write(&path, policy("first")).unwrap();
+    }
+}
+
 #[cfg(feature = "envoy")]
 #[test]
 fn an_envoy_file_is_followed_as_it_is_loaded() {

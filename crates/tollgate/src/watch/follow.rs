@@ -33,30 +33,33 @@ impl Gate {
         path: impl AsRef<Path>,
         on_reload: impl FnMut(Reload) + Send + 'static,
     ) -> io::Result<Watch> {
-        let (gate, other) = (self.clone(), self.clone());
-        let policies = (move || gate.policy(), move |policy| other.replace(policy));
+        let gate = self.clone();
+        let policies = (self.policy(), move |policy| gate.replace(policy));
         follow(path.as_ref(), policies, on_reload)
     }
 }
 
-/// The same for what is told how to see and to replace the policy in force.
+/// The same for what is told which policy is in force now, and how to replace it.
 ///
 /// # Errors
 /// As [`Gate::follow`].
 pub fn follow(
     path: &Path,
     (in_force, mut replace): (
-        impl Fn() -> Arc<Policy> + Send + 'static,
+        Arc<Policy>,
         impl FnMut(Policy) -> Result<(), PolicyError> + Send + 'static,
     ),
     mut on_reload: impl FnMut(Reload) + Send + 'static,
 ) -> io::Result<Watch> {
     let file = path.display().to_string();
-    let mut is_first = true;
+    // Not what is in force by the time the file is read: somebody may have put that in force by hand.
+    let mut at_first = Some(in_force);
     Watch::start(path, move |reload| {
-        let was_first = std::mem::replace(&mut is_first, false);
+        let at_first = at_first.take();
         let reload = match reload {
-            Reload::Changed(loaded) if was_first && *in_force() == loaded.policy => return,
+            Reload::Changed(loaded) if at_first.is_some_and(|policy| *policy == loaded.policy) => {
+                return;
+            }
             Reload::Changed(loaded) => match replace(loaded.policy.clone()) {
                 Ok(()) => Reload::Changed(loaded),
                 Err(error) => Reload::Refused(refusal(&file, error)),
