@@ -102,3 +102,35 @@ fn put_back<const N: usize>(slots: &mut [Slot; N], ranks: [usize; N], taken: &[T
         slots[rank].words = turn.met.packed();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::key::Name;
+    use crate::store::memory::LINES;
+    use crate::{Limit, MemoryStore};
+
+    /// Decisions are tested elsewhere, and are the same if nothing is ever decided here.
+    #[test]
+    fn what_three_limiters_made_in_a_row_count_of_a_key_is_decided_at_once() {
+        let store = MemoryStore::builder().max_keys(10_000).build().expect("the bound is possible");
+        let limiters = ["second", "minute", "hour"]
+            .map(|name| store.limiter(name, Limit::per_hour(3)).expect("the limit is possible"));
+        let mut decided = 0;
+        for key in 0..1000_u64 {
+            limiters.iter().for_each(|limiter| assert!(limiter.check(key).is_allowed()));
+            let memory = limiters[0].memory();
+            let hashed = key.hashed(&memory.hashes);
+            let dues = limiters.each_ref().map(|limiter| {
+                let id = limiter.fingerprint_of(hashed).id;
+                Due { named: limiter.named(), id, cost: 1 }
+            });
+            let sought = memory.fetch_lock(hashed).fetch_slot::<LINES>(dues[0].id);
+            let mut turns = SmallVec::new();
+            let charged = charge_neighbours(memory, sought, dues, &mut turns);
+            assert!(matches!(charged, Some(Charged::All) | None), "{charged:?}");
+            decided += usize::from(charged.is_some());
+        }
+        assert!(decided > 950, "{decided} of 1000");
+    }
+}
