@@ -35,8 +35,9 @@ class Terminal:
     def read(self):
         while not self.ended.is_set():
             if select.select([self.outer], [], [], 0.05)[0]:
-                data = os.read(self.outer, 65536)
+                # Read with the lock held: what is no longer to be read is then in what is told.
                 with self.lock:
+                    data = os.read(self.outer, 65536)
                     self.raw += data
                     self.stream.feed(data)
 
