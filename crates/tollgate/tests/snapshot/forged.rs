@@ -114,7 +114,7 @@ fn limiters_find_their_keys_again_in_whatever_order_they_are_made() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
     let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
-    // Its seat is nobody's from then on, and all others have other seats in the restored store.
+    // Its seat is nobody's from then on, and all others keep theirs in the restored store.
     drop(store.forget_idle(vec![make(&store, "gone")]));
     let names = ["a", "b", "c", "d", "e", "f"];
     for (name, cost) in names.iter().zip(1..) {

@@ -53,7 +53,7 @@ pub(crate) use look::look_all;
 pub(crate) use met::Met;
 pub(crate) use neighbours::{Due, charge_neighbours};
 pub(crate) use registry::Named;
-use registry::Registry;
+use registry::{Registry, Seat};
 use shard::{Call, NewKey, Reclaim};
 pub use snapshot::SnapshotError;
 pub(crate) use step::{Stepped, step};
@@ -137,19 +137,19 @@ impl Memory {
 
     /// A limit whose states are placed by its name, registered if it is not yet.
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
-        self.register_as(limiter, limit, false)
+        self.register_as(limiter, limit, Seat::None)
     }
 
     /// A limiter's limit, registered if it is not yet, and the limiter seated.
     pub(crate) fn seat(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
-        self.register_as(limiter, limit, true)
+        self.register_as(limiter, limit, Seat::Any)
     }
 
     fn register_as(
         &self,
         limiter: &str,
         limit: &Limit,
-        seated: bool,
+        seat: Seat,
     ) -> Result<Arc<Named>, LimitError> {
         if limiter.len() > MAX_LIMITER_NAME {
             return Err(LimitError::new(format!(
@@ -157,7 +157,7 @@ impl Memory {
                 limiter.len()
             )));
         }
-        self.registry.register(limiter, limit, seated)
+        self.registry.register(limiter, limit, seat)
     }
 
     /// The limit of this number.

@@ -5,7 +5,7 @@
 //! nobody can find its name. Then its states are taken out, of which nobody can make more. *Struck
 //! out*: its number may be another limit's. Who asks for it by name meanwhile brings it back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -54,8 +54,23 @@ struct Known {
     free: Vec<u32>,
     /// The limiters that have limits here.
     seated: HashMap<Arc<str>, Seated>,
+    /// Their seats.
+    seats: HashSet<u64>,
     /// A seat that nobody has or had.
     next_seat: u64,
+}
+
+/// A seat past this one is nobody's wish: there would be no end of them.
+const MOST_WANTED: u64 = 1 << 32;
+
+/// Whether a limit's limiter has a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    None,
+    /// The one it has, or the next.
+    Any,
+    /// The one it has, or this if nobody has it.
+    At(u64),
 }
 
 /// What a limit is found by: its limiter, its numbers, and whether the limiter has a seat.
@@ -78,16 +93,16 @@ static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 const OURS: usize = 2;
 
 impl Registry {
-    /// The limiter's limit, registered if it is not yet; `seated` says whether the limiter has a seat.
+    /// The limiter's limit, registered if it is not yet; `seat` says whether the limiter has one.
     pub(super) fn register(
         &self,
         limiter: &str,
         limit: &Limit,
-        seated: bool,
+        seat: Seat,
     ) -> Result<Arc<Named>, LimitError> {
         let plan = Plan::new(limit)?;
         let mut known = write(&self.0);
-        let name = (Arc::from(limiter), limit.clone(), seated);
+        let name = (Arc::from(limiter), limit.clone(), seat != Seat::None);
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
         }
@@ -97,7 +112,12 @@ impl Registry {
         }
         let number = known.next_number()?;
         let (limiter, limit, _) = name.clone();
-        let seat = seated.then(|| known.sit(limiter.clone()));
+        let wanted = match seat {
+            Seat::None => None,
+            Seat::Any => Some(known.next_seat),
+            Seat::At(seat) => Some(seat),
+        };
+        let seat = wanted.map(|wanted| known.sit(limiter.clone(), wanted));
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
         let common = match (&plan, tag) {
@@ -181,14 +201,15 @@ impl Registry {
 }
 
 impl Known {
-    /// Counts one limit more of a limiter: its seat.
-    fn sit(&mut self, limiter: Arc<str>) -> u64 {
-        let next = self.next_seat;
-        let seated = self.seated.entry(limiter).or_insert_with(|| {
-            self.next_seat += 1;
-            Seated { seat: next, limits: 0 }
-        });
+    /// Counts one limit more of a limiter: its seat, which is this one if it has none and nobody else has
+    /// this.
+    fn sit(&mut self, limiter: Arc<str>, wanted: u64) -> u64 {
+        let is_free = wanted < MOST_WANTED && !self.seats.contains(&wanted);
+        let seat = if is_free { wanted } else { self.next_seat };
+        let seated = self.seated.entry(limiter).or_insert(Seated { seat, limits: 0 });
         seated.limits += 1;
+        self.seats.insert(seated.seat);
+        self.next_seat = self.next_seat.max(seated.seat + 1);
         seated.seat
     }
 
@@ -197,6 +218,7 @@ impl Known {
         let Some(seated) = self.seated.get_mut(limiter) else { return };
         seated.limits -= 1;
         if seated.limits == 0 {
+            self.seats.remove(&seated.seat);
             self.seated.remove(limiter);
         }
     }
@@ -230,7 +252,7 @@ mod tests {
     #[test]
     fn only_what_nobody_else_holds_is_put_out_and_its_number_is_used_again() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count), true).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count), Seat::Any).unwrap();
         let (one, two) = (register(1), register(2));
         let twice = one.clone();
         let leaving = registry.put_out(&[&one, &two]);
@@ -247,7 +269,7 @@ mod tests {
     #[test]
     fn who_asks_for_a_limit_that_leaves_brings_it_back() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count), true).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count), Seat::Any).unwrap();
         let (one, two) = (register(1), register(2));
         let leaving = registry.put_out(&[&one, &two]);
         assert_eq!(leaving.len(), 2);
@@ -259,21 +281,21 @@ mod tests {
     #[test]
     fn a_limiter_keeps_its_seat_as_long_as_it_has_a_limit() {
         let registry = Registry::default();
-        let register = |limiter, count, seated| {
-            registry.register(limiter, &Limit::per_hour(count), seated).unwrap().seat
+        let register = |limiter, count, seat| {
+            registry.register(limiter, &Limit::per_hour(count), seat).unwrap().seat
         };
-        assert_eq!(register("a", 1, true), Some(0));
-        assert_eq!(register("b", 1, true), Some(1));
-        assert_eq!(register("a", 2, true), Some(0), "whatever its limits");
-        assert_eq!(register("a", 2, false), None, "another, though it is called the same");
+        assert_eq!(register("a", 1, Seat::Any), Some(0));
+        assert_eq!(register("b", 1, Seat::Any), Some(1));
+        assert_eq!(register("a", 2, Seat::Any), Some(0), "whatever its limits");
+        assert_eq!(register("a", 2, Seat::None), None, "another, though it is called the same");
         let gone = |number| {
             let leaving = registry.put_out(&[&registry.get(number).unwrap()]);
             registry.strike_out(&leaving, |_| false)
         };
         assert_eq!((gone(1), gone(4)), (vec![1], vec![4]));
-        assert_eq!(register("a", 3, true), Some(0), "it has another limit");
+        assert_eq!(register("a", 3, Seat::Any), Some(0), "it has another limit");
         assert_eq!(
-            (gone(2), register("b", 1, true)),
+            (gone(2), register("b", 1, Seat::Any)),
             (vec![2], Some(2)),
             "it had none, and no state"
         );

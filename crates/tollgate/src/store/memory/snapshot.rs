@@ -14,7 +14,7 @@
 //!
 //! A key says its limit by its place in the list, counted from one. A record of kind 3 adds a limit
 //! to the list that was registered while the snapshot was written. A limit's seat is its limiter's, which
-//! the keys' ids depend on, or all ones if it has none; the limiter may get another when it is restored.
+//! the keys' ids depend on, or all ones if it has none; the limiter gets another if somebody else has it.
 
 mod frame;
 mod listing;
@@ -26,6 +26,7 @@ use std::sync::Arc;
 use self::frame::{Reader, Writer};
 use self::listing::Listing;
 use super::blocks::Blocked;
+use super::registry::Seat;
 use super::shard::{Call, NewKey, Reclaim};
 use super::{Memory, Named, Settings, shards_for};
 use crate::algorithm::State;
@@ -199,10 +200,7 @@ impl Memory {
         let seat = input.seat()?;
         let (limiter, text) = (input.string()?, input.string()?);
         let limit: Limit = text.parse().map_err(|error| malformed(format!("{text:?}: {error}")))?;
-        let named = match seat {
-            Some(_) => self.seat(&limiter, &limit),
-            None => self.register(&limiter, &limit),
-        };
+        let named = self.register_as(&limiter, &limit, seat.map_or(Seat::None, Seat::At));
         let named = named.map_err(|error| malformed(format!("{text:?}: {error}")))?;
         let change = match (seat, named.seat) {
             (Some(from), Some(to)) => self.hashes.change_of_seat(from, to),
