@@ -132,6 +132,30 @@ fn limiters_find_their_keys_again_in_whatever_order_they_are_made() {
     assert_eq!(make(&again, "f").status("ana").remaining(), 9);
 }
 
+/// As if it had been forgotten and made again while the snapshot was written.
+#[test]
+fn a_limiter_that_is_listed_with_two_seats_keeps_its_keys() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
+    drop(store.forget_idle(vec![make(&store, "gone")]));
+    assert!(make(&store, "limit").check_n("ana", 3).is_allowed());
+    let mut bytes = bytes_of(&store);
+    let list = 8 + 2 + 8 + 16 + 4;
+    assert_eq!(bytes[list..list + 5], [1, 0, 0, 0, 1], "one limit, whose seat is 1");
+    let earlier: Limit = "20/h".parse().unwrap();
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap(), 0], text.as_bytes()].concat();
+    let entry = [&[0; 8], &*text("limit"), &*text(&earlier.to_string())].concat();
+    let record = list + 4 + 8 + text("limit").len() + text(&Limit::per_hour(10).to_string()).len();
+    assert_eq!(bytes[record + 13], 1, "the place of its limit in the list");
+    bytes[record + 13] = 2;
+    bytes[list] = 2;
+    bytes.splice(list + 4..list + 4, entry);
+    sign(&mut bytes);
+    let restored = builder(&clock).restore(bytes.as_slice()).unwrap();
+    assert_eq!(make(&restored, "limit").status("ana").remaining(), 7);
+}
+
 proptest! {
     #![proptest_config(cases(48))]
 
