@@ -291,22 +291,6 @@ fn twenty_thousand_charges_at_once_are_decided() {
     assert_eq!(store.len(), charges.len());
 }
 
-/// States of one key side by side are in each other's sample.
-#[test]
-fn limiters_that_count_one_key_do_not_make_room_for_each_other() {
-    let (store, _) = store(1000, WhenFull::Evict);
-    let [one, other, others] = ["one", "other", "others"].map(|name| {
-        store.limiter(name, Limit::per_hour(10)).expect("the test's numbers are valid")
-    });
-    for key in 0..1000 {
-        assert!(others.check_n(key, 9).is_allowed());
-    }
-    let admitted =
-        (0..50).filter(|_| one.check("eve").is_allowed() & other.check("eve").is_allowed()).count();
-    assert_eq!(admitted, 10);
-    assert_eq!(store.len(), 1000);
-}
-
 #[test]
 fn a_sliding_log_costs_what_it_holds_not_what_it_may_hold() {
     let (store, clock) = store(10_000, WhenFull::Evict);

@@ -299,5 +299,9 @@ mod tests {
             (vec![2], Some(2)),
             "it had none, and no state"
         );
+        assert_eq!(register("c", 1, Seat::At(7)), Some(7));
+        assert_eq!(register("c", 2, Seat::At(8)), Some(7), "it has one");
+        assert_eq!(register("d", 1, Seat::At(7)), Some(8), "somebody else has that one");
+        assert_eq!(register("e", 1, Seat::At(u64::MAX)), Some(9), "nobody sits so far away");
     }
 }

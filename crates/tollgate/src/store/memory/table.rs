@@ -10,11 +10,14 @@
 //! store of more than 255 limits keeps the numbers of the others aside, as it does all names: what
 //! a check does not need stays out of its way.
 
+mod front;
+
+use self::front::NOWHERE;
 use super::aside::Aside;
 use super::home::{NEAR, home, homes_for, rows_for};
 use super::page::PAGE_SLOTS;
 use super::slots::{Form, MOST_PAGES, Slots};
-use super::tagged::{TAG, Tagged};
+use super::tagged::TAG;
 use crate::algorithm::Packed;
 
 /// What a check reads of a key.
@@ -95,9 +98,6 @@ pub(super) struct Table {
     large: Form,
 }
 
-/// No slot.
-const NOWHERE: u32 = u32::MAX;
-
 impl Table {
     /// An empty one, and how it is to be laid out once it is large.
     pub(super) fn new(large: Form) -> Table {
@@ -142,80 +142,6 @@ impl Table {
     #[inline(always)]
     pub(super) fn home(&self, id: u64) -> usize {
         home(id, self.homes) as usize
-    }
-
-    /// The words of a key, if they were made under the limit that asks and are not far behind
-    /// `start`. That is the key's home, or was a moment ago: should the table have been laid out anew
-    /// meanwhile, the key may not be found, and no other is. Less work than [`find`](Self::find): the
-    /// less there is to do for one key after its slot has come, the sooner the processor asks for the
-    /// next key's, while it still waits for this one.
-    #[inline(always)]
-    pub(super) fn known(&mut self, tagged: Tagged, start: u32) -> Option<&mut Packed> {
-        let (index, [slot]) = self.slots.seek_mut(start, tagged.get())?;
-        if index == self.front_at {
-            return Some(in_front(&mut self.front));
-        }
-        Some(&mut slot.words)
-    }
-
-    /// The slots of a key that several neighbours count, of which `least` comes first; as
-    /// [`known`](Self::known) finds one of them. What the others are is the caller's to see.
-    #[inline(always)]
-    pub(super) fn side_by_side<const N: usize>(
-        &mut self,
-        least: Tagged,
-        start: u32,
-    ) -> Option<&mut [Slot; N]> {
-        if self.front_at != NOWHERE {
-            self.settle_beside::<N>(least, start)?;
-        }
-        self.slots.seek_mut(start, least.get()).map(|(_, slots)| slots)
-    }
-
-    /// Puts the words in front back if they are of one of these slots: who changes several has several
-    /// lines go from core to core anyway.
-    #[cold]
-    #[inline(never)]
-    fn settle_beside<const N: usize>(&mut self, least: Tagged, start: u32) -> Option<()> {
-        let (index, slots) = self.slots.seek_mut::<N>(start, least.get())?;
-        if let Some(slot) = slots.get_mut(self.front_at.wrapping_sub(index) as usize) {
-            slot.words = self.front;
-            self.front_at = NOWHERE;
-        }
-        Some(())
-    }
-
-    #[inline]
-    pub(super) fn words(&self, index: usize) -> Packed {
-        if index == self.front_at as usize { self.front } else { self.slots[index].words }
-    }
-
-    #[inline]
-    pub(super) fn words_mut(&mut self, index: usize) -> &mut Packed {
-        if index == self.front_at as usize {
-            return &mut self.front;
-        }
-        &mut self.slots[index].words
-    }
-
-    /// Keeps the words of this slot in front.
-    #[cold]
-    pub(super) fn bring_to_front(&mut self, index: usize) {
-        // Not the one that is there already: to settle would write to the line that is to rest.
-        if index != self.front_at as usize {
-            self.settle();
-            self.front = self.slots[index].words;
-            // Past the last number that fits, slots stay where they are.
-            self.front_at = u32::try_from(index).unwrap_or(NOWHERE);
-        }
-    }
-
-    /// Puts the words in front back, ahead of a change to where slots are.
-    fn settle(&mut self) {
-        if let Some(slot) = self.slots.get_mut(self.front_at as usize) {
-            slot.words = self.front;
-        }
-        self.front_at = NOWHERE;
     }
 
     #[inline]
@@ -394,14 +320,6 @@ impl Table {
         let aside = self.aside.as_mut();
         aside.into_iter().flat_map(|aside| [&mut aside.limits, &mut aside.places])
     }
-}
-
-/// What stands in front. Few keys do, and a choice between two places without a branch would be
-/// waited for by all others.
-#[cold]
-#[inline(never)]
-fn in_front(front: &mut Packed) -> &mut Packed {
-    front
 }
 
 // What a check reads of a key: two or three to a cache line.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::super::home::NEAR;
 use super::super::slots::FAR;
 use super::*;
+use crate::store::memory::tagged::Tagged;
 
 /// Fingerprints that crowd the ends and single homes, beside ordinary ones.
 fn id() -> impl Strategy<Value = u64> {
