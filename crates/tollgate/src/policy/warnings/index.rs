@@ -6,19 +6,21 @@ use crate::policy::{Condition, Rule};
 
 /// How many sets are compared for one policy in all: thousands of rules that differ only in
 /// patterns are not worth a second.
-const MOST: usize = 1_000_000;
+pub(super) const MOST: usize = 1_000_000;
 
-/// How much may still be compared.
-pub(super) struct Budget(usize);
+/// The comparisons so far, of at most [`MOST`].
+pub(super) struct Budget {
+    pub(super) looks: usize,
+}
 
 impl Budget {
     pub(super) fn new() -> Budget {
-        Budget(MOST)
+        Budget { looks: 0 }
     }
 
     fn take(&mut self) -> bool {
-        self.0 = self.0.saturating_sub(1);
-        self.0 > 0
+        self.looks += 1;
+        self.looks < MOST
     }
 }
 
@@ -61,7 +63,8 @@ impl<'p> Index<'p> {
         let named = rule.matches.iter().map(|(attribute, _)| attribute);
         let named = named.chain(rule.key.iter().map(|part| &part.attribute));
         let other = named.filter_map(|attribute| self.other.get(attribute.as_str()));
-        let mut candidates = exact.chain(other).chain([&self.always]).flatten().copied();
-        candidates.find(|set| budget.take() && is_it(*set))
+        let candidates = exact.chain(other).chain([&self.always]).flatten().copied();
+        // Not even the candidates are walked through when nothing more is compared.
+        candidates.take_while(|_| budget.take()).find(|set| is_it(*set))
     }
 }

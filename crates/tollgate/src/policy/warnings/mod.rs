@@ -16,8 +16,11 @@ use index::{Budget, Index};
 
 /// What is probably wrong with a valid policy, in no particular order.
 pub(crate) fn warnings(policy: &Policy) -> Vec<Problem> {
+    warnings_within(policy, &mut Budget::new())
+}
+
+fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
     let mut found = Found(Vec::new());
-    let mut budget = Budget::new();
     for (number, rule) in policy.rules.iter().enumerate() {
         found.one_rule(number, rule);
     }
@@ -31,8 +34,8 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<Problem> {
             found.networks(&at, &listing.matches);
         }
     }
-    found.hidden_by_lists(policy, &mut budget);
-    found.hidden_by_rules(policy, &mut budget);
+    found.hidden_by_lists(policy, budget);
+    found.hidden_by_rules(policy, budget);
     found.tiers(policy);
     found.partition(policy);
     found.0
@@ -251,4 +254,42 @@ fn hides(narrow: &Rule, rule: &Rule, limit: &Limit, is_first: bool) -> bool {
             limits::outdoes(other, limit) && (is_first || !limits::outdoes(limit, other))
         });
     outdone && implies::implies(rule, &narrow.matches)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::index::MOST;
+    use super::*;
+    use crate::policy::Glob;
+
+    /// The comparisons for `rules` rules that differ in one condition.
+    fn looks(rules: usize, condition: fn(String) -> Condition) -> usize {
+        let rule = |number: usize| {
+            let rule = Rule::new(number.to_string()).key(["user"]).limit(Limit::per_second(1));
+            rule.matches("route", condition(format!("/{number}/")))
+        };
+        let policy = (0..rules).map(rule).fold(Policy::new(), Policy::rule);
+        let mut budget = Budget::new();
+        warnings_within(&policy, &mut budget);
+        budget.looks
+    }
+
+    #[test]
+    fn comparisons_of_rules_with_exact_values_grow_with_the_rules() {
+        assert_eq!([700, 7_000].map(|rules| looks(rules, Condition::Is)), [700, 7_000]);
+    }
+
+    #[test]
+    fn comparisons_of_rules_with_patterns_are_bounded() {
+        let patterns: [fn(String) -> Condition; 2] = [
+            |text| Condition::Prefix(vec![text]),
+            |text| Condition::Glob(vec![Glob::new(text + "*")]),
+        ];
+        for pattern in patterns {
+            assert_eq!(looks(700, pattern), 700 * 700, "each with each");
+            // Each with each would be 49,000,000. Past the bound, each rule looks once more.
+            let many = looks(7_000, pattern);
+            assert!((MOST..MOST + 7_000).contains(&many), "{many}");
+        }
+    }
 }
