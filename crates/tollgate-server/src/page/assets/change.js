@@ -36,13 +36,16 @@ function confirmed({ title, body, yes, danger = false, act }) {
     };
     const no = () => dialog.close();
     const closed = () => {
+      // This is the event of the previous dialog, dispatched after this one opened.
+      if (dialog.open) return;
+      dialog.removeEventListener("close", closed);
       form.removeEventListener("submit", submit);
       byId("dialog-no").removeEventListener("click", no);
       resolve(done);
     };
     form.addEventListener("submit", submit);
     byId("dialog-no").addEventListener("click", no);
-    dialog.addEventListener("close", closed, { once: true });
+    dialog.addEventListener("close", closed);
     dialog.showModal();
     (byId("dialog-body").querySelector("input, select") ?? byId("dialog-yes")).focus();
   });
