@@ -96,11 +96,21 @@ fn has_key(pem: &[u8]) -> bool {
     PrivateKeyDer::from_pem_slice(pem).is_ok()
 }
 
+/// The text without the closing brackets whose opening ones precede it.
+fn without_outer_brackets(mut text: &str) -> &str {
+    while text.matches(')').count() > text.matches('(').count()
+        && let Some(inner) = text.strip_suffix(')')
+    {
+        text = inner;
+    }
+    text
+}
+
 /// What a failed handshake means, and what to do.
 pub(crate) fn explained(what: &str) -> Option<String> {
     // The library below tells by text alone.
     let (_, flaw) = what.split_once("invalid peer certificate: ").unwrap_or(("", ""));
-    let flaw = flaw.trim_end_matches(')');
+    let flaw = without_outer_brackets(flaw);
     Some(match flaw {
         "" if what.contains("CertificateRequired") => {
             "it wants a certificate of ours, name one: ?cert=/path/client.pem&key=/path/client.key"
