@@ -1,52 +1,88 @@
 #!/usr/bin/env bash
-# Checks everything there is to check. See --help.
+# Runs the checks of the whole project, or a quick part of them. See --help.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'HELP'
 Usage: ./test.sh [--long]
+       ./test.sh --quick [CRATE...]
 
-Formatting, lints, tests, end-to-end tests, examples, loom models, quick fuzzing and documentation, in this order;
-stops at the first failure. Needs Rust 1.88 and Python 3.11 or later; installs with apt-get what is missing of a C compiler,
-make, redis-server, nginx, haproxy, caddy, prometheus and chromium, and with pip, under target/, what the end-to-end tests need.
+Runs formatting, lints, tests, end-to-end tests, examples, loom models and documentation, in this
+order, and stops at the first failure. Prints the time of each step. Needs Rust 1.88 and Python 3.11
+or later. Installs with apt-get, if missing: a C compiler, make, redis-server, nginx, haproxy, caddy,
+prometheus and chromium; and with pip, under target/, what the end-to-end tests need.
 
-  --long   many more random cases and longer fuzzing: an hour instead of minutes
+  --quick  formatting, lints, and the unit and integration tests of the named crates; without a name,
+           of the crates that differ from the upstream branch (or from the last commit but one);
+           uses cargo nextest if it is installed
+  --long   many more random cases, longer fuzzing, and tests that take minutes: about an hour
   --help   this text
 HELP
 }
 
-long=no
+mode=full
+crates=()
 for argument in "$@"; do
     case "$argument" in
-        --long) long=yes ;;
+        --long) mode=long ;;
+        --quick) mode=quick ;;
         --help | -h) usage; exit 0 ;;
-        *) echo "test.sh: unknown option \"$argument\", see ./test.sh --help" >&2; exit 2 ;;
+        -*) echo "test.sh: unknown option \"$argument\", see ./test.sh --help" >&2; exit 2 ;;
+        *) crates+=("$argument") ;;
     esac
 done
+if [ "${#crates[@]}" -gt 0 ] && [ "$mode" != quick ]; then
+    echo "test.sh: crates can be named with --quick only, see ./test.sh --help" >&2
+    exit 2
+fi
+for crate in "${crates[@]}"; do
+    if ! [ -d "crates/$crate" ]; then
+        echo "test.sh: there is no crate \"$crate\": $(ls crates | tr '\n' ' ')" >&2
+        exit 2
+    fi
+done
 
-# Everything is compiled once here: what serves a second build of the same file only fills the disk.
+# Incremental compilation fills the disk and helps only repeated builds of one crate.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+target="${CARGO_TARGET_DIR:-target}"
 
-# Every step says how long everything before it took.
-step() { printf '\n==> %s (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
-skip() { printf '\n==> %s: skipped, %s\n' "$1" "$2"; }
+# The times of the steps, printed as they end and together at the end.
+times=
+step_name=
+step_start=0
+finish_step() {
+    [ -n "$step_name" ] || return 0
+    local line
+    line="$(printf '%4d s  %s' $((SECONDS - step_start)) "$step_name")"
+    echo "<== $line"
+    times+="$line"$'\n'
+    step_name=
+}
+step() {
+    finish_step
+    step_name="$1" step_start=$SECONDS
+    printf '\n==> %s\n' "$1"
+}
+finish() {
+    finish_step
+    printf '\n%s%4d s  all steps passed\n' "$times" "$SECONDS"
+    exit 0
+}
 
 if ! command -v cargo >/dev/null; then
     echo "test.sh: cargo is not installed, get Rust from https://rustup.rs" >&2
     exit 1
 fi
 
-# Components are asked for only where rustup is there to bring them.
-bring() {
+# Adds a component of the toolchain if rustup can.
+add_component() {
     if ! cargo "$1" --version >/dev/null 2>&1 && command -v rustup >/dev/null; then
         rustup component add "$2" || true
     fi
 }
-bring fmt rustfmt
-bring clippy clippy
 
-# Installs a package of Debian where the command that it brings is missing.
+# Installs a Debian package if its command is missing.
 install() {
     if command -v "$1" >/dev/null; then
         return
@@ -59,17 +95,49 @@ install() {
         || { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y "$2"; } >/dev/null 2>&1 \
         || true
     if ! command -v "$1" >/dev/null; then
-        echo "test.sh: $1 is not installed and could not be, install the package $2" >&2
+        echo "test.sh: $1 is missing and could not be installed; install the package $2" >&2
         exit 1
     fi
 }
-# The binary's allocator and cryptography are C.
+
+# Prints the crates with changes that upstream does not have.
+changed_crates() {
+    local base
+    base="$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || git rev-parse HEAD)"
+    { git diff --name-only "$base"; git ls-files --others --exclude-standard; } \
+        | sed -n 's|^crates/\([^/]*\)/.*|\1|p' | sort -u
+}
+
+# Runs the unit and integration tests of the named crates. The whole workspace is built: a part of
+# it would resolve features differently and compile everything again.
+run_tests_of() {
+    local filter=
+    if cargo nextest --version >/dev/null 2>&1; then
+        local rest=()
+        for crate in "$@"; do
+            # Its tests share servers and clusters within a process; nextest starts a process a test.
+            if [ "$crate" = tollgate-redis ]; then
+                rest+=("$crate")
+            else
+                filter+="${filter:+ + }package(=$crate)"
+            fi
+        done
+        set -- "${rest[@]}"
+    fi
+    [ -z "$filter" ] || cargo nextest run --workspace --all-features --no-fail-fast -E "$filter"
+    [ "$#" -eq 0 ] || tests/run_crate_tests.py "$@"
+}
+
+step "tools"
+add_component fmt rustfmt
+add_component clippy clippy
+# The allocator and the cryptography of the binary are C.
 install cc gcc
 install make make
 # The tests of the Redis store start real servers.
 install redis-server redis-server
 
-if [ "$long" = yes ]; then
+if [ "$mode" = long ]; then
     export PROPTEST_CASES="${PROPTEST_CASES:-20000}"
     export FUZZ_SECONDS="${FUZZ_SECONDS:-600}"
     export TOLLGATE_DECISIONS="${TOLLGATE_DECISIONS:-5000000}"
@@ -79,53 +147,78 @@ if cargo fmt --version >/dev/null 2>&1; then
     step "formatting"
     cargo fmt --all -- --check
 else
-    skip "formatting" "rustfmt is not installed"
+    echo "test.sh: rustfmt is not installed, formatting is not checked" >&2
 fi
 
 if cargo clippy --version >/dev/null 2>&1; then
     step "lints"
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 else
-    skip "lints" "clippy is not installed"
+    echo "test.sh: clippy is not installed, lints are not checked" >&2
+fi
+
+if [ "$mode" = quick ]; then
+    if [ "${#crates[@]}" -eq 0 ]; then
+        mapfile -t crates < <(changed_crates)
+    fi
+    if [ "${#crates[@]}" -gt 0 ]; then
+        step "tests of ${crates[*]}"
+        run_tests_of "${crates[@]}"
+    else
+        echo "no crate has changed: no tests to run"
+    fi
+    finish
 fi
 
 step "tests"
+# Not nextest: a process for each test would start a Redis server or Cluster for each of hundreds.
+# Without a list of targets: `--examples` would build the examples as tests, and the step "examples"
+# needs them as programs.
 cargo test --workspace --all-features
 
 step "end to end"
-tests/e2e/run.sh
+TOLLGATE="${TOLLGATE:-$target/debug/tollgate}" tests/e2e/run.sh
 
-step "a fuzzer asks everything that /openapi.json describes"
+step "fuzzing of the HTTP API by its OpenAPI description"
 tests/e2e/openapi.sh
 
-if [ "$long" = yes ]; then
-    step "the binary of the image needs nothing of the system"
-    tests/e2e/static.sh --release
-fi
-
-step "tests of the library without its features"
-cargo test -p tollgate --no-default-features
-cargo check -p tollgate-tower --no-default-features
-
-# Built as the tests were, so that nothing is compiled twice. An example shows something and ends:
-# one that serves for ever is a fault.
-cargo build --quiet --workspace --all-features --examples
+step "examples"
+# The tests have built them. An example shows something and ends.
 for package in tollgate tollgate-server tollgate-tower; do
     for example in "crates/$package"/examples/*.rs; do
         name="$(basename "$example" .rs)"
-        step "example $name of $package"
-        timeout 60 "${CARGO_TARGET_DIR:-target}/debug/examples/$name"
+        # This one is a test, and ran as one.
+        [ "$name" != manual_clock_in_a_test ] || continue
+        echo "$package: $name"
+        timeout 120 "$target/debug/examples/$name" >"$target/example.log" 2>&1 || {
+            cat "$target/example.log"
+            echo "test.sh: the example $name of $package failed" >&2
+            exit 1
+        }
     done
 done
 
-step "loom models"
-RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test --release -p tollgate --features tokio --test loom
+step "the library without its features"
+cargo test -p tollgate --no-default-features --lib --test it
+cargo check -p tollgate-tower --no-default-features
 
-step "fuzzing"
-fuzz/quick.sh
+step "loom models"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
+    cargo test --release -p tollgate --features tokio --test loom
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
-step "all checks passed"
+if [ "$mode" = long ]; then
+    step "long tests"
+    cargo test --release --workspace --all-features --lib --tests -- --ignored long_ --nocapture
+
+    step "generated gRPC code"
+    cargo run --manifest-path crates/tollgate-server/proto/generate/Cargo.toml \
+        --target-dir "$target/generate" -- --check
+
+    step "static binary"
+    tests/e2e/static.sh --release
+fi
+
+finish

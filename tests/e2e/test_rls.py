@@ -122,15 +122,15 @@ class RateLimitService(unittest.TestCase):
         self.assertEqual(found.methods_by_name["ShouldRateLimit"].input_type.name, "RateLimitRequest")
 
     def test_its_files_are_read_again(self):
-        self.folder.write("edge.yaml", EDGE.replace("requests_per_unit: 3", "requests_per_unit: 7"))
         self.folder.write("mail.yaml", EDGE.replace("domain: edge", "domain: mail"))
+        self.folder.write("edge.yaml", EDGE.replace("requests_per_unit: 3", "requests_per_unit: 7"))
         look = descriptor(user="ana", hits=0)
-        limit = lambda: self.ask(look).statuses[0].current_limit.requests_per_unit
-        wait_until("the new limit", lambda: limit() == 7)
-        other = self.ask(look, domain="mail").statuses[0]
-        self.assertEqual(other.current_limit.requests_per_unit, 3)
+        limit = lambda domain: self.ask(look, domain=domain).statuses[0].current_limit.requests_per_unit
+        wait_until("the new limit", lambda: limit("edge") == 7)
+        wait_until("the limit of the new file", lambda: limit("mail") == 3)
         self.folder.write("mail.yaml", "domain: mail\nnonsense: yes\n")
-        wait_until("the refusal", lambda: "the policy stays as it was" in self.tollgate.said())
-        self.assertIn("unknown key `nonsense`", self.tollgate.said())
-        self.assertEqual(limit(), 7)
+        succeeded = lambda: self.tollgate.metrics()["tollgate_policy_last_reload_successful"]
+        wait_until("the refusal", lambda: succeeded() == 0)
+        wait_until("the reason in the log", lambda: "unknown key `nonsense`" in self.tollgate.said())
+        self.assertEqual((limit("edge"), limit("mail")), (7, 3))
         self.assertEqual(self.tollgate.stop(), 0)

@@ -7,7 +7,7 @@ import re
 import signal
 import unittest
 
-from page_server import PageServer
+from dashboard_server import DashboardServer
 from support import ROOT, Folder, Running, ask, free_port, program, tollgate_binary
 
 try:
@@ -37,7 +37,7 @@ SCREENSHOTS = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) 
 class Top(unittest.TestCase):
     def setUp(self):
         tokens = f"rita read {READ}\nwalt write {WRITE}\n"
-        self.server = PageServer(POLICY, "--admin-tokens", "tokens", "--audit", "audit.jsonl", tokens=tokens)
+        self.server = DashboardServer(POLICY, "--admin-tokens", "tokens", "--audit", "audit.jsonl", tokens=tokens)
         self.addCleanup(self.server.remove)
 
     def top(self, token=WRITE, size=(24, 80), **env):
@@ -83,18 +83,22 @@ class Top(unittest.TestCase):
             top.press("b")
             top.sees("block this key?", "15m")
             top.press("\r")
-            top.sees("is blocked for 15m00s", "BLOCKED for")
+            top.sees("is blocked for 15m00s")
+            top.sees("BLOCKED for")
             self.assertEqual(self.check(tenant="acme")["reason"], "block")
             top.press("b")
             top.sees("lift the block?")
             top.press("y")
-            top.sees("was lifted", "alone: allowed now")
+            top.sees("was lifted")
+            top.sees("alone: allowed now")
             self.assertTrue(self.check(tenant="acme")["allowed"])
             top.press("o\x15" + "50/h\r")
-            top.sees("has numbers of its own for 1h00m", "50/h, by an override", "of 50 left")
+            top.sees("has numbers of its own for 1h00m")
+            top.sees("50/h, by an override", "of 50 left")
             self.assertEqual(self.check(tenant="acme")["limit"], 50)
             top.press("xy")
-            top.sees("was removed", "2/h, of the rule")
+            top.sees("was removed")
+            top.sees("2/h, of the rule")
         done = [change["action"] for change in self.changes()]
         self.assertEqual(done, ["block", "unblock", "set_override", "remove_override"])
 
@@ -137,7 +141,8 @@ class Top(unittest.TestCase):
         port = free_port()
         redis = [program("redis-server"), "--port", port, "--save", ""]
         with Folder() as folder, Running(redis, [port], folder.path) as store:
-            server = PageServer(POLICY, "--insecure-admin", "--store", f"redis://127.0.0.1:{port}")
+            # The longest timeout: a slow answer of Redis on a busy machine is no outage.
+            server = DashboardServer(POLICY, "--insecure-admin", "--store", f"redis://127.0.0.1:{port}", "--store-timeout", "10s")
             self.addCleanup(server.remove)
             self.server = server
             self.refuse(tenant="acme")

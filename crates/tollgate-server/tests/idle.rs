@@ -2,13 +2,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails it")]
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-use support::Running;
+use support::TestServer;
+use tollgate_testkit::DEADLINE;
 
 /// Both ends of all three are within 1024 open files; `bench` measures a thousand with an optimised build.
 const CONNECTIONS: usize = 150;
@@ -20,7 +21,7 @@ const RESP: &[u8] = b"PING\r\n";
 /// A connection that was answered once.
 fn used(address: SocketAddr, ask: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(ask).unwrap();
     assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
     stream
@@ -34,15 +35,15 @@ fn resident() -> usize {
 
 #[test]
 fn connections_that_are_idle_take_up_little() {
-    let server = Running::new();
+    let server = TestServer::start();
     // So that no transport uses again what another has given back.
     let mut kept = Vec::new();
     // The bytes that each may take: half as much again as an optimised build does. Of gRPC's, 28
     // kilobytes are h2's own.
     let all = [
         ("http", server.address, HTTP, 30_000),
-        ("grpc", server.grpc.unwrap(), GRPC, 60_000),
-        ("resp", server.resp.unwrap(), RESP, 8_000),
+        ("grpc", server.grpc, GRPC, 60_000),
+        ("resp", server.resp, RESP, 8_000),
     ];
     for (name, address, ask, most) in all {
         kept.push(used(address, ask));

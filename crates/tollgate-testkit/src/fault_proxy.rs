@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
@@ -21,7 +21,7 @@ pub enum Fault {
     Refuse,
     /// Half of the next answer passes, and then the connection is reset.
     Reset,
-    /// Every answer comes so much later.
+    /// Every answer comes so much later, or when the fault ends.
     Delay(Duration),
     /// Connections open and stay open, and nothing passes either way until the fault ends.
     Freeze,
@@ -29,7 +29,7 @@ pub enum Fault {
     Garbage,
     /// Half of an answer passes; the rest when the fault ends.
     HalfAnswer,
-    /// Answers pass byte by byte, with so much time after each.
+    /// Answers pass byte by byte, with so much time after each; the rest when the fault ends.
     Trickle(Duration),
 }
 
@@ -45,6 +45,8 @@ struct Shared {
     server: Mutex<SocketAddr>,
     fault: Mutex<Fault>,
     accepted: AtomicU64,
+    /// The connections that the proxy has not closed yet.
+    open: AtomicU64,
     /// Whether somebody may be let in.
     listens: AtomicBool,
     ended: AtomicBool,
@@ -62,6 +64,7 @@ impl FaultProxy {
             server: Mutex::new(local(port)),
             fault: Mutex::new(Fault::None),
             accepted: AtomicU64::new(0),
+            open: AtomicU64::new(0),
             listens: AtomicBool::new(true),
             ended: AtomicBool::new(false),
         });
@@ -95,6 +98,20 @@ impl FaultProxy {
     pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::Relaxed)
     }
+
+    /// The number of connections that are open. After [`Fault::Refuse`] it falls to 0: only then is
+    /// every connection cut.
+    pub fn open_connections(&self) -> u64 {
+        self.shared.open.load(Ordering::Relaxed)
+    }
+
+    /// Freezes all connections for some time. The length is a part of the fault: nothing that a test
+    /// waits for.
+    pub fn stall(&self, length: Duration) {
+        self.set(Fault::Freeze);
+        thread::sleep(length);
+        self.set(Fault::None);
+    }
 }
 
 impl Drop for FaultProxy {
@@ -116,8 +133,14 @@ impl Shared {
     }
 
     fn wait_while(&self, fault: Fault) {
-        while self.fault() == fault && !self.cuts() {
-            thread::sleep(LOOK);
+        self.wait_while_for(fault, Duration::MAX);
+    }
+
+    /// Waits for `time`, or until the fault ends.
+    fn wait_while_for(&self, fault: Fault, time: Duration) {
+        let start = Instant::now();
+        while self.fault() == fault && !self.cuts() && start.elapsed() < time {
+            thread::sleep(LOOK.min(time));
         }
     }
 }
@@ -143,8 +166,12 @@ fn accept(shared: &Arc<Shared>, address: SocketAddr, first: TcpListener) {
         match listening.accept() {
             Ok((client, _)) => {
                 shared.accepted.fetch_add(1, Ordering::Relaxed);
+                shared.open.fetch_add(1, Ordering::Relaxed);
                 let shared = shared.clone();
-                thread::spawn(move || pass(&shared, client));
+                thread::spawn(move || {
+                    pass(&shared, client);
+                    shared.open.fetch_sub(1, Ordering::Relaxed);
+                });
             }
             Err(_) => thread::sleep(LOOK),
         }
@@ -210,8 +237,8 @@ fn answer(shared: &Shared, mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
             to.write_all(&bytes[..half])?;
             Err(ErrorKind::ConnectionReset.into())
         }
-        Fault::Delay(delay) => {
-            thread::sleep(delay);
+        fault @ Fault::Delay(delay) => {
+            shared.wait_while_for(fault, delay);
             to.write_all(bytes)
         }
         Fault::Freeze => {
@@ -230,7 +257,7 @@ fn answer(shared: &Shared, mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
                     return to.write_all(&bytes[number..]);
                 }
                 to.write_all(&[*byte])?;
-                thread::sleep(pause);
+                shared.wait_while_for(trickle, pause);
             }
             Ok(())
         }

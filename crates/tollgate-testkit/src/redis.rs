@@ -1,14 +1,14 @@
 //! A real `redis-server` for tests: started on a free port, gone when the test is.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-/// How long a server may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::ports::free_port;
+use crate::wait::eventually;
 
 /// A server of one's own on 127.0.0.1. Dropped, or when the test process ends in whatever way, it is
 /// killed and its directory removed.
@@ -27,6 +27,13 @@ impl RedisServer {
     /// Where there is no `redis-server`, or it does not start.
     pub fn start() -> RedisServer {
         RedisServer::with_options(&[])
+    }
+
+    /// The server that the tests of this process share. A test that kills it, changes its
+    /// configuration or counts its commands starts one for itself.
+    pub fn shared() -> &'static RedisServer {
+        static SHARED: OnceLock<RedisServer> = OnceLock::new();
+        SHARED.get_or_init(RedisServer::start)
     }
 
     /// Starts a server with more options, such as `["--requirepass", "secret"]`.
@@ -94,15 +101,11 @@ impl RedisServer {
         command.arg("--unixsocket").arg(self.socket()).arg("--dir").arg(&self.directory);
         command.args(&self.options);
         self.guard = Some(command.spawn().expect("a shell can be started"));
-        let patience = Instant::now();
-        while !self.answers() {
-            assert!(
-                patience.elapsed() < PATIENCE,
-                "redis-server does not answer on port {}: is it installed? test.sh installs it",
-                self.port
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let what = format!(
+            "an answer of redis-server on port {} (test.sh installs redis-server)",
+            self.port
+        );
+        eventually(&what, || self.answers());
     }
 
     fn answers(&self) -> bool {
@@ -133,13 +136,4 @@ keep=$(cat); kill -9 $server; wait
     command.args(["-c", script, "sh"]).arg(directory).arg(program);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command
-}
-
-/// A port of 127.0.0.1 that nobody listens on now.
-///
-/// # Panics
-/// Where there is none.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("a listener has an address").port()
 }

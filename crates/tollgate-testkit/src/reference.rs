@@ -90,3 +90,14 @@ impl StoreUnderTest for Reference {
 
     fn reclaim(&self) {}
 }
+
+/// The models under the contract that they serve to check.
+#[cfg(test)]
+mod tests {
+    use tollgate::ManualClock;
+
+    use super::Reference;
+    use crate::{NANO, store_contract};
+
+    store_contract!(|clock: ManualClock| Reference::new(clock), NANO, cases: 8);
+}

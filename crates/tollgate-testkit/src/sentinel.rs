@@ -3,11 +3,10 @@
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Child;
-use std::time::{Duration, Instant};
 
-use crate::redis::{free_port, guarded};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::ports::free_port;
+use crate::redis::guarded;
+use crate::wait::eventually;
 
 /// A Sentinel that decides alone, a second after a server has gone. Gone when the test is.
 #[derive(Debug)]
@@ -49,11 +48,7 @@ impl RedisSentinel {
         let mut command = guarded("redis-server", &directory);
         command.arg(&file).arg("--sentinel").arg("--dir").arg(&directory);
         let guard = command.spawn().expect("a shell can be started");
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", own)).is_err() {
-            assert!(start.elapsed() < PATIENCE, "the sentinel does not answer on port {own}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually("the sentinel to listen", || TcpStream::connect(("127.0.0.1", own)));
         RedisSentinel { port: own, directory, guard }
     }
 

@@ -15,20 +15,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tollgate::{Gate, Limit, Limiter, Policy, Rule};
 use tollgate_tower::{Answer, ClientIp, GateLayer, IfMissing, Settle, Source};
 
-/// Each user may search a few times; each address may fail to log in a few times; and nobody may
-/// send more than a hundred requests at once.
-pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
-    let policy = Policy::new()
+/// Each user may search a few times, and each address may send a hundred requests at once.
+pub(crate) fn policy() -> Policy {
+    Policy::new()
         .rule(
             Rule::new("search-per-user")
                 .matches("route", "/search/{words}")
                 .key(["user"])
                 .limit(Limit::per_minute(60).burst(5)),
         )
-        .rule(Rule::new("per-address").key(["ip"]).limit(Limit::per_second(10).burst(100)));
+        .rule(Rule::new("per-address").key(["ip"]).limit(Limit::per_second(10).burst(100)))
+}
+
+/// The service under the policy of `gate`. Each address may also fail to log in a few times.
+pub(crate) fn app(gate: Gate) -> Result<Router, Box<dyn Error>> {
     // Behind a load balancer: ClientIp::x_forwarded_for(["10.0.0.0/8"])?
     let client_ip = ClientIp::peer();
-    let limits = GateLayer::builder(Gate::new(policy)?)
+    let limits = GateLayer::builder(gate)
         .client_ip(client_ip.clone())
         .route()
         .attribute("user", Source::header("x-user")?, IfMissing::text("anonymous"))
@@ -59,7 +62,7 @@ async fn login(password: String) -> StatusCode {
 
 /// Serves the app: `with_connect_info` is what makes the peer's address known.
 pub(crate) async fn serve(listener: TcpListener) -> Result<(), Box<dyn Error>> {
-    let app = app()?.into_make_service_with_connect_info::<SocketAddr>();
+    let app = app(Gate::new(policy())?)?.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, app).await?)
 }
 

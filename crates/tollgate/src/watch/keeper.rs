@@ -196,3 +196,27 @@ fn content(text: &Result<String, FileError>) -> Content {
         Err(error) => (false, xxh3_128(error.to_string().as_bytes())),
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn same_content_is_read_and_not_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("limits.toml");
+        let (events, reloads) = mpsc::channel();
+        let on_reload = Box::new(move |reload| events.send(reload).unwrap());
+        let (file, pulse) = ("limits.toml".to_owned(), Arc::new(Pulse::new()));
+        let mut keeper = Keeper::new(path.clone(), file, Eyes::closed(), pulse, on_reload);
+        keeper.turn(Beat::Nothing);
+        for (rule, reports) in [("a", 1), ("a", 0), ("b", 1), ("b", 0), ("a", 1)] {
+            let text = format!("[[rule]]\nname = \"{rule}\"\nlimit = \"1/s\"\n");
+            std::fs::write(&path, text).unwrap();
+            keeper.look();
+            assert_eq!(reloads.try_iter().count(), reports, "{rule}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::io::{BufStream, DuplexStream, ReadBuf, duplex};
 use tokio::task::JoinHandle;
 use tollgate::{Gate, Policy};
+use tollgate_testkit::DEADLINE;
 
 use super::*;
 
@@ -139,13 +140,16 @@ async fn a_stop_comes_also_where_a_client_never_pauses() {
         let pipeline = b"PING\r\n".repeat(8192);
         while commands.write_all(&pipeline).await.is_ok() {}
     });
+    let (answered, stop) = tokio::sync::oneshot::channel();
     let reader = tokio::spawn(async move {
-        let mut read = vec![0; 64 * 1024];
+        let mut read = vec![0; 1 << 20];
+        // Long after the first commands are there.
+        answers.read_exact(&mut read).await.unwrap();
+        answered.send(()).unwrap();
         while let Ok(1..) = answers.read(&mut read).await {}
     });
-    // Long after the first commands are there.
-    let stop = tokio::time::sleep(Duration::from_millis(50));
-    let ended = timeout(Duration::from_secs(5), run(server, (resp(), None), stop)).await;
+    let stop = async { stop.await.unwrap() };
+    let ended = timeout(DEADLINE, run(server, (resp(), None), stop)).await;
     assert!(ended.is_ok(), "it is answered for ever");
     let _ = tokio::join!(flood, reader);
 }

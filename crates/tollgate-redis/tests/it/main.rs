@@ -1,0 +1,23 @@
+//! The Redis store and gate against real servers.
+#![allow(clippy::unwrap_used, reason = "a failed helper fails its test")]
+
+mod batch;
+mod cluster;
+mod common;
+mod concurrency;
+mod contract;
+mod deny_cache;
+mod differential;
+mod faults;
+mod gate;
+mod gate_deny_cache;
+mod gate_differential;
+mod gate_outage_log;
+mod gate_resets;
+mod killed_clients;
+mod lease;
+mod operations;
+mod outage_log;
+mod reservations_in_time;
+mod server;
+mod tls;
