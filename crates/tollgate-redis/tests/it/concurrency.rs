@@ -131,3 +131,44 @@ fn eight_connections_over_several_limits_take_all_or_none() {
         assert_eq!(gate.used(&gate.everybody, &[""]).await, allowed);
     });
 }
+
+/// Sixteen tasks over two stores check one key. The stores keep it under different limits, one of
+/// which is a log: what each admits converts the state of the other.
+fn sixteen_tasks_under_two_limits(limits: [Limit; 2]) {
+    wait(async move {
+        let stores = stores().await;
+        let (name, admitted) = (unique("two limits"), Arc::new(AtomicU64::new(0)));
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..16 {
+            let limit = limits[number % 2].clone();
+            let limiter = stores[number % 2].limiter(&name, limit).unwrap();
+            let admitted = admitted.clone();
+            tasks.spawn(async move {
+                for _ in 0..100 {
+                    let decision = limiter.check("ana").await;
+                    if decision.expect("the server answers").is_allowed() {
+                        admitted.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+        assert_eq!(admitted.load(Ordering::Relaxed), 1000, "{limits:?}");
+    });
+}
+
+#[test]
+fn stores_that_convert_a_key_to_and_from_a_log_admit_one_limit() {
+    let log = Limit::sliding_log(1000, Duration::from_secs(3600));
+    sixteen_tasks_under_two_limits([Limit::per_hour(1000), log.clone()]);
+    sixteen_tasks_under_two_limits([log, Limit::sliding_counter(1000, Duration::from_secs(3600))]);
+}
+
+#[test]
+fn stores_that_convert_a_key_between_windows_admit_one_limit() {
+    let hour = Duration::from_secs(3600);
+    let first = Limit::fixed_window(1000, hour).from_first();
+    sixteen_tasks_under_two_limits([Limit::fixed_window(1000, hour), first]);
+}
