@@ -138,3 +138,11 @@ pub(crate) const TOLD_RESETS: Duration = Duration::from_secs(120);
 
 /// For how long after it was heard of a node is taken to be there: several rounds of the poll.
 pub(crate) const NODE_SEEN: Duration = Duration::from_secs(2);
+
+/// The longest claim of a state that is being converted. A client that dies keeps the others from the
+/// key for so long, or for a quarter of the time that a call may take.
+pub(crate) const LONGEST_CLAIM: Duration = Duration::from_secs(1);
+
+/// How long a client waits before it asks again for a state that another one claims: about as long as
+/// a conversion takes.
+pub(crate) const CLAIM_POLL: Duration = Duration::from_millis(1);

@@ -7,6 +7,7 @@ use tollgate::port::Return;
 
 use crate::bounds::TRIES;
 use crate::error::StoreError;
+use crate::fetch::{self, Conversion};
 use crate::limiter::Inner;
 use crate::request::{Asked, Reply};
 use crate::rescale;
@@ -79,13 +80,20 @@ impl RedisStore {
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
-        for _ in 0..TRIES {
+        let mut conversion: Option<Box<Conversion<'_>>> = None;
+        let mut tried = 0;
+        while fetch::may_try(conversion.as_deref(), &mut tried, TRIES) {
             let reply = self.change_once(limiter, key, &what()).await?;
             match reply.verdict {
                 0 | 1 => return Ok(reply.verdict == 1),
                 script::OTHER => {
                     let charge = Asked { limiter, key: key.to_vec(), cost: 0 };
-                    Box::pin(rescale::rescale(self, &charge, reply.now)).await?;
+                    let conversion =
+                        conversion.get_or_insert_with(|| Box::new(Conversion::new(self)));
+                    if let Some(state) = Box::pin(conversion.fetch(key)).await? {
+                        Box::pin(rescale::rescale_fetched(self, &charge, &state, reply.now))
+                            .await?;
+                    }
                 }
                 script::CALENDAR => limiter.learn_window(reply.now),
                 other => return Err(StoreError::Script(format!("it answered {other}"))),

@@ -37,6 +37,7 @@ mod charge;
 mod connection;
 mod denied;
 mod error;
+mod fetch;
 mod gate;
 mod histogram;
 mod layout;

@@ -10,6 +10,7 @@ use tollgate::port::State;
 use crate::bounds::{MAX_RESERVATION, TRIES};
 use crate::denied::Place;
 use crate::error::StoreError;
+use crate::fetch::{self, Conversion};
 use crate::layout::shown;
 use crate::limiter::Inner;
 use crate::rescale;
@@ -126,6 +127,11 @@ impl Reply {
         }
     }
 
+    /// The first value behind the verdict.
+    pub(crate) fn into_first(self) -> Option<Value> {
+        self.rest.into_iter().next()
+    }
+
     /// The number of the charge that kept it from an answer.
     pub(crate) fn culprit(&self) -> usize {
         match self.rest.first() {
@@ -221,8 +227,10 @@ impl RedisStore {
     ) -> Result<Met, StoreError> {
         // What the script is to take states of other numbers for.
         let mut replaced: Vec<Vec<u8>> = Vec::new();
+        let mut conversion: Option<Box<Conversion<'_>>> = None;
         let tries = charges.len() + TRIES;
-        for _ in 0..tries {
+        let mut tried = 0;
+        while fetch::may_try(conversion.as_deref(), &mut tried, tries) {
             let reply = self.ask_once(charges, how, &replaced).await?;
             let (now, verdict, number) = (reply.now, reply.verdict, reply.culprit());
             if let 0 | 1 | script::HELD = verdict {
@@ -234,6 +242,9 @@ impl RedisStore {
                     false => Box::pin(self.rescaled(charges, states, now)).await?,
                 };
                 if let Some(states) = states {
+                    if let Some(conversion) = conversion {
+                        Box::pin(conversion.release()).await;
+                    }
                     let (fits, is_contended) = (verdict == 1, verdict == script::HELD);
                     return Ok(Met { now, fits, states, is_contended, is_scaled, rules });
                 }
@@ -251,13 +262,10 @@ impl RedisStore {
                 script::OTHER if how.leaves_numbers => {
                     return Ok(Met { is_scaled: true, ..Met::refused(now, Vec::new()) });
                 }
-                script::OTHER if culprit.limiter.terms.is_log() => {
-                    Box::pin(rescale::rescale(self, culprit, now)).await?;
-                }
                 script::OTHER => {
-                    let scaled = Box::pin(rescale::replacement(self, culprit, now)).await?;
+                    let converted = Box::pin(self.convert(culprit, now, &mut conversion));
                     replaced.resize(charges.len(), Vec::new());
-                    replaced[number] = scaled.unwrap_or_default();
+                    replaced[number] = converted.await?;
                 }
                 script::CALENDAR => culprit.limiter.learn_window(now),
                 script::DUE => {
@@ -273,6 +281,23 @@ impl RedisStore {
             }
         }
         Err(StoreError::Script(format!("no answer after {tries} tries")))
+    }
+
+    /// Converts the state of a charge, if it is this request's turn. What the script is to take the
+    /// state for, if it is a string; empty otherwise.
+    async fn convert<'s>(
+        &'s self,
+        charge: &Asked<'_>,
+        now: u64,
+        conversion: &mut Option<Box<Conversion<'s>>>,
+    ) -> Result<Vec<u8>, StoreError> {
+        let conversion = conversion.get_or_insert_with(|| Box::new(Conversion::new(self)));
+        let Some(state) = conversion.fetch(&charge.key).await? else { return Ok(Vec::new()) };
+        if charge.limiter.terms.is_log() {
+            rescale::rescale_fetched(self, charge, &state, now).await?;
+            return Ok(Vec::new());
+        }
+        Ok(rescale::replacement(charge, &state, now)?.unwrap_or_default())
     }
 
     /// The states, those of other numbers as they would be under the charge's: a look changes

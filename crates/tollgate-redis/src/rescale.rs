@@ -1,27 +1,16 @@
 //! States made under other numbers: read, scaled in proportion as in memory, and written back
 //! unless they have changed meanwhile. Two round trips more, once a key after a change.
 
-use std::collections::HashMap;
-
-use redis::{Value, cmd};
 use tollgate::port::{Debt, Shape, State};
 
-use crate::bounds::MOST_DEBT;
+use crate::bounds::{MOST_DEBT, MOST_EXACT};
 use crate::error::StoreError;
+use crate::fetch::{Fields, StoredState, fetch, field, without_claim};
 use crate::layout::shown;
 use crate::request::{Asked, Reply};
 use crate::script::{self, ANY, Packed, RECORD, Unpacked};
 use crate::store::RedisStore;
 use crate::terms::{ENTRIES, ENTRY, HEADER, Terms};
-
-type Fields = HashMap<Vec<u8>, Vec<u8>>;
-
-/// What is kept under a key.
-enum Kept {
-    Nothing,
-    Text(Vec<u8>),
-    Hash(Fields),
-}
 
 /// A state and the limit it was made under.
 struct Found {
@@ -36,11 +25,20 @@ pub(crate) async fn rescale(
     charge: &Asked<'_>,
     now: u64,
 ) -> Result<(), StoreError> {
-    let kept = fetch(store, &charge.key).await?;
-    let Some(found) = found(&kept, charge)? else { return Ok(()) };
+    rescale_fetched(store, charge, &fetch(store, &charge.key).await?, now).await
+}
+
+/// [`rescale`] of a state that has been fetched.
+pub(crate) async fn rescale_fetched(
+    store: &RedisStore,
+    charge: &Asked<'_>,
+    kept: &StoredState,
+    now: u64,
+) -> Result<(), StoreError> {
+    let Some(found) = found(kept, charge)? else { return Ok(()) };
     let terms = &charge.limiter.terms;
-    if found.terms.tag == terms.tag {
-        // Somebody else was first.
+    if found.terms.tag == terms.tag && !kept.is_claimed() {
+        // Another client has converted it.
         return Ok(());
     }
     let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
@@ -51,10 +49,12 @@ pub(crate) async fn rescale(
     let told = store.told_time();
     let fresh_at = fresh_at.to_string();
     let mut args: Vec<&[u8]> = vec![told.as_bytes(), b"swap", b""];
-    match &kept {
-        Kept::Text(raw) => args.extend([raw.as_slice(), b"", b""]),
-        Kept::Hash(fields) => args.extend([&b""[..], field(fields, b"h"), field(fields, b"r")]),
-        Kept::Nothing => return Ok(()),
+    match kept {
+        StoredState::Text(raw) => args.extend([raw.as_slice(), b"", b""]),
+        StoredState::Hash(fields) => {
+            args.extend([&b""[..], field(fields, b"h"), field(fields, b"r")])
+        }
+        StoredState::Nothing => return Ok(()),
     }
     args.push(fresh_at.as_bytes());
     args.extend(new.iter().map(Vec::as_slice));
@@ -74,19 +74,19 @@ pub(crate) async fn rescale_all(
     Ok(())
 }
 
-/// What the script takes a key's state for, once it is scaled, and writes with what is taken. `None` if it has gone meanwhile; only for states that are a string.
-pub(crate) async fn replacement(
-    store: &RedisStore,
+/// The state that the script takes a fetched one for, if that has not changed meanwhile, and writes
+/// with what is taken. `None` if there is no state any more; only for states that are a string.
+pub(crate) fn replacement(
     charge: &Asked<'_>,
+    kept: &StoredState,
     now: u64,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let kept = fetch(store, &charge.key).await?;
-    let Some(found) = found(&kept, charge)? else { return Ok(None) };
+    let Some(found) = found(kept, charge)? else { return Ok(None) };
     let terms = &charge.limiter.terms;
-    let old = match &kept {
-        Kept::Text(raw) => raw.clone(),
-        Kept::Hash(fields) => [field(fields, b"h"), field(fields, b"r")].concat(),
-        Kept::Nothing => return Ok(None),
+    let old = match kept {
+        StoredState::Text(raw) => raw.clone(),
+        StoredState::Hash(fields) => [field(fields, b"h"), field(fields, b"r")].concat(),
+        StoredState::Nothing => return Ok(None),
     };
     let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
     let records = rewritten(&found, terms, &state, now);
@@ -111,52 +111,17 @@ pub(crate) async fn look(
 ) -> Result<Option<State>, StoreError> {
     let kept = fetch(store, &charge.key).await?;
     let Some(found) = found(&kept, charge)? else { return Ok(None) };
-    if found.terms.tag == charge.limiter.terms.tag {
+    if found.terms.tag == charge.limiter.terms.tag && !kept.is_claimed() {
         return Ok(None);
     }
     Ok(Some(charge.limiter.terms.ported.rescale(&found.terms.ported, &found.state, now)))
 }
 
-async fn fetch(store: &RedisStore, key: &[u8]) -> Result<Kept, StoreError> {
-    let kind = store.connection().ask(cmd("TYPE").arg(key)).await?;
-    let kind = match kind {
-        Value::SimpleString(kind) => kind,
-        _ => String::new(),
-    };
-    let value = match kind.as_str() {
-        "none" => return Ok(Kept::Nothing),
-        "string" => store.connection().ask(cmd("GET").arg(key)).await?,
-        "hash" => store.connection().ask(cmd("HGETALL").arg(key)).await?,
-        _ => return Err(StoreError::Foreign(shown(key))),
-    };
-    Ok(match value {
-        Value::BulkString(raw) => Kept::Text(raw),
-        Value::Array(items) => Kept::Hash(pairs(items)),
-        Value::Map(items) => {
-            Kept::Hash(pairs(items.into_iter().flat_map(|(field, value)| [field, value]).collect()))
-        }
-        _ => Kept::Nothing,
-    })
-}
-
-fn pairs(items: Vec<Value>) -> Fields {
-    let bytes = |value: Value| match value {
-        Value::BulkString(bytes) => bytes,
-        _ => Vec::new(),
-    };
-    let mut items = items.into_iter().map(bytes);
-    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
-}
-
-fn field<'a>(fields: &'a Fields, name: &[u8]) -> &'a [u8] {
-    fields.get(name).map_or(&[], Vec::as_slice)
-}
-
-fn found(kept: &Kept, charge: &Asked<'_>) -> Result<Option<Found>, StoreError> {
+fn found(kept: &StoredState, charge: &Asked<'_>) -> Result<Option<Found>, StoreError> {
     let found = match kept {
-        Kept::Nothing => return Ok(None),
-        Kept::Text(raw) => read_text(raw),
-        Kept::Hash(fields) => read_hash(fields),
+        StoredState::Nothing => return Ok(None),
+        StoredState::Text(raw) => read_text(without_claim(raw)),
+        StoredState::Hash(fields) => read_hash(fields),
     };
     let found = found.ok_or_else(|| StoreError::Foreign(shown(&charge.key)))?;
     Ok(Some(found))
@@ -172,12 +137,15 @@ fn read_text(raw: &[u8]) -> Option<Found> {
 }
 
 fn read_hash(fields: &Fields) -> Option<Found> {
-    let (terms, header) = Terms::of_state(field(fields, b"h"))?;
+    let (terms, header) = Terms::of_state(without_claim(field(fields, b"h")))?;
     if !terms.is_log() || header.len() != HEADER {
         return None;
     }
     let mut header = Unpacked(header);
     let (first, next, mut before) = (header.number()?, header.number()?, header.number()?);
+    if next > MOST_EXACT || first > next {
+        return None;
+    }
     let per_field = u64::try_from(ENTRIES).ok()?;
     let mut entries = Vec::new();
     let mut current = (u64::MAX, &[][..]);

@@ -16,6 +16,7 @@ pub(crate) static SINGLE: Text = Text::new(concat!(
     include_str!("script/2_sliding_log.lua"),
     include_str!("script/3_change.lua"),
     include_str!("script/4_block.lua"),
+    include_str!("script/4_fetch.lua"),
     include_str!("script/4_swap.lua"),
     include_str!("script/4_beat.lua"),
     include_str!("script/5_decide.lua"),
@@ -58,6 +59,9 @@ pub(crate) const MANY: i64 = 5;
 pub(crate) const FOREIGN: i64 = 6;
 /// Denied for want of what a request on its way may hold.
 pub(crate) const HELD: i64 = 7;
+
+/// Another client converts the state.
+pub(crate) const CLAIMED: i64 = 9;
 
 /// Bytes of a reservation's record.
 pub(crate) const RECORD: usize = 59;

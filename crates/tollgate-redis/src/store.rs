@@ -11,6 +11,7 @@ use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT
 use crate::connection::Connection;
 use crate::denied::Denials;
 use crate::error::StoreError;
+use crate::fetch::Conversions;
 use crate::histogram::Histogram;
 use crate::limiter::RedisLimiter;
 use crate::outage::Health;
@@ -44,6 +45,7 @@ struct Inner {
     connection: Connection,
     /// What the next reservation is known by: begins anywhere, so that no two processes meet.
     tickets: AtomicU64,
+    conversions: Conversions,
 }
 
 impl RedisStore {
@@ -128,6 +130,10 @@ impl RedisStore {
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.inner.connection
+    }
+
+    pub(crate) fn conversions(&self) -> &Conversions {
+        &self.inner.conversions
     }
 
     pub(crate) fn denials(&self) -> &Denials {
@@ -225,7 +231,8 @@ impl RedisStoreBuilder {
                 .map_err(|error| StoreError::Unsuitable(format!("no random numbers: {error}")))
         };
         let denials = Denials::new(self.deny_cache_for, None, [random()?, random()?]);
-        let inner = Inner { connection, tickets: AtomicU64::new(random()?) };
+        let tickets = AtomicU64::new(random()?);
+        let inner = Inner { connection, tickets, conversions: Conversions::default() };
         Ok(RedisStore { inner: Arc::new(inner), denials: Arc::new(denials), clock: None })
     }
 }

@@ -150,6 +150,32 @@ fn something_else_under_our_key_is_an_error_and_stays() {
     golden("something_else_under_a_key.txt", &outcomes);
 }
 
+#[test]
+fn key_with_a_claim_that_has_ended_is_decided_by_its_state() {
+    wait(async {
+        let store = asking(&server().url());
+        for limit in limits() {
+            let name = unique("claimed");
+            let limiter = store.limiter(&name, limit.clone()).unwrap();
+            let key = [format!("tg:{{}}:{}:{name}:k", name.len()).as_bytes(), b"\x0cana"].concat();
+            assert_eq!(limiter.check_n("ana", 4).await.unwrap().remaining(), 6, "{limit}");
+            let mut connection = raw(server());
+            // A client that died in a conversion: its claim ended in 1970.
+            let claim = [&b"C\x01"[..], &[0x80, 0, 0, 0, 0, 0, 0], &[7; 8]].concat();
+            if limit.to_string().contains("sliding_log") {
+                let header: Vec<u8> = connection.hget(&key, "h").unwrap();
+                let () = connection.hset(&key, "h", [claim, header].concat()).unwrap();
+            } else {
+                let state: Vec<u8> = connection.get(&key).unwrap();
+                let () = connection.set(&key, [claim, state].concat()).unwrap();
+            }
+            assert_eq!(limiter.peek("ana").await.unwrap().remaining(), 6, "{limit}");
+            assert_eq!(limiter.check("ana").await.unwrap().remaining(), 5, "{limit}");
+            assert!(connection.ttl::<_, i64>(&key).unwrap() > 0, "{limit}");
+        }
+    });
+}
+
 /// Whatever it is, nothing is allowed on it: an error, or a denial where the bytes can be read. A line
 /// that says which.
 async fn refused(limiter: &RedisLimiter, what: &str) -> String {
