@@ -7,12 +7,12 @@ use std::{array, fmt, ptr};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
-use crate::key::{Fingerprint, Hashed, Key, Name};
+use crate::key::{Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Due, Entry, INLINE, Joint, Known, LINES, LINES_IN_FEW, Memory, Place, Turn,
-    charge_any, charge_known, charge_neighbours, look_all,
+    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Memory, Turn, charge_any, charge_known,
+    look_all,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
@@ -57,67 +57,38 @@ impl<'a> Charge<'a> {
     }
 }
 
-/// Decides a few charges if they are of the common kind: of keys that are known. Several limits are
-/// mostly of one key, and that one variable, which is hashed once.
+/// Decides a few charges of known keys that are buckets in slots, or returns `None` with nothing
+/// taken. In that case the contents of `turns` are undefined.
 #[inline(always)]
 fn charge_few<'a, const N: usize>(
     charges: &[Charge<'a>],
     turns: &mut SmallVec<[Turn<'a>; INLINE]>,
 ) -> Option<Charged> {
     let charges: &[Charge<'a>; N] = charges.try_into().ok()?;
-    let first = charges.first()?;
-    let memory = first.memory();
-    let key = first.key.hashed(&memory.hashes);
-    let shard = memory.fetch_lock(key);
-    let id = first.limiter.fingerprint_of(key).id;
-    let sought = shard.fetch_slot::<LINES>(id);
-    let mut dues = [Due { named: first.limiter.named(), id, cost: first.cost }; N];
-    let mut are_neighbours = true;
-    for number in 1..N {
-        let charge = &charges[number];
-        let id = charge.limiter.fingerprint_of(key).id;
-        let is_neighbour = |other: &Due<'_>| Fingerprint::are_side_by_side(id, other.id);
-        are_neighbours &= charge.is_alike(first) && dues[..number].iter().all(is_neighbour);
-        dues[number] = Due { named: charge.limiter.named(), id, cost: charge.cost };
-    }
-    if are_neighbours && let Some(charged) = charge_neighbours(memory, sought, dues, turns) {
-        return Some(charged);
-    }
-    charge_apart(charges, (first, key, shard), turns)
+    charge_known(known(charges)?, turns)
 }
 
-/// [`charge_few`] of charges whose states are in several places.
-#[inline(never)]
-fn charge_apart<'a, const N: usize>(
-    charges: &[Charge<'a>; N],
-    first: (&Charge<'a>, Hashed, Place<'a>),
-    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
-) -> Option<Charged> {
-    turns.clear();
-    charge_known(known(charges, first), turns)
-}
-
-/// The charges as their store needs them, if they are of the common kind. All slots are on their way
-/// before anything else is done. The key of `last` is hashed already.
+/// The charges as their store needs them. Prefetches every slot before it prepares the first charge,
+/// and hashes a key that several charges in a row share only once.
 #[inline(always)]
-fn known<'a, 'c, const N: usize>(
-    charges: &'c [Charge<'a>; N],
-    mut last: (&'c Charge<'a>, Hashed, Place<'a>),
-) -> [Option<Known<'a>>; N] {
+fn known<'a, const N: usize>(charges: &[Charge<'a>; N]) -> Option<[Option<Known<'a>>; N]> {
+    let first = charges.first()?;
+    let mut key = first.key.hashed(&first.memory().hashes);
+    let mut shard = first.memory().fetch_lock(key);
+    let mut last = first;
     let sought = charges.each_ref().map(|charge| {
-        let (other, mut key, mut shard) = last;
-        if !charge.is_alike(other) {
+        if !charge.is_alike(last) {
             let memory = charge.memory();
             key = charge.key.hashed(&memory.hashes);
             shard = memory.fetch_lock(key);
         }
-        last = (charge, key, shard);
+        last = charge;
         shard.fetch_slot::<LINES_IN_FEW>(charge.limiter.fingerprint_of(key).id)
     });
-    array::from_fn(|number| {
+    Some(array::from_fn(|number| {
         let Charge { limiter, cost, .. } = charges[number];
         Known::new(limiter.memory(), sought[number], limiter.named(), cost)
-    })
+    }))
 }
 
 impl fmt::Debug for Charge<'_> {

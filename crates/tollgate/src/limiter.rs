@@ -72,11 +72,8 @@ impl Limiter {
     }
 
     pub(crate) fn on(store: MemoryStore, name: &str, limit: &Limit) -> Result<Limiter, LimitError> {
-        let named = store.0.seat(name, limit)?;
-        let fingerprints = match named.seat {
-            Some(seat) => Fingerprints::seated(&store.0.hashes, seat),
-            None => Fingerprints::new(&store.0.hashes, name),
-        };
+        let named = store.0.register(name, limit)?;
+        let fingerprints = Fingerprints::new(&store.0.hashes, name);
         Ok(Limiter(Arc::new(Inner { store, named, fingerprints })))
     }
 

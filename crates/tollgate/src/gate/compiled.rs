@@ -176,6 +176,8 @@ pub(super) fn terms(rule: &str, numbers: &Numbers, memory: &Memory) -> Result<Te
 /// user consumed is not what an address of the same text consumed, should the key be changed.
 pub(super) fn counter(rule: &Rule, position: usize, memory: &Memory) -> Fingerprints {
     let mut name = counter_name(&rule.name, position);
+    // Also without key attributes: a limiter of the same name on the same store counts other keys.
+    name.push('\u{1e}');
     for part in &rule.key {
         name.push('\u{1e}');
         name.push_str(&part.attribute);

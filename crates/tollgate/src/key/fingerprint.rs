@@ -6,10 +6,9 @@
 //! else's. A table keeps 55 bits of the hash, and 8 to 15 more chose its shard: by chance any two
 //! of 10^6 keys meet once in ten million stores, of 10^8 keys once in a hundred thousand.
 //!
-//! What chooses the shard is the key's alone, whatever limiter counts it: a request that several
-//! limits of one key decide needs one lock. What tells the limiters' states apart there is a
-//! number of each, as secret as the seed. The numbers of limiters that were made one after the other
-//! differ little, so that what a few of them count of one key lies side by side.
+//! The shard depends on the key alone, not on the limiter: a request over several limits of one key
+//! needs one lock. Within the shard the limiters' states differ by a number of each limiter, which is
+//! as secret as the seed.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -43,12 +42,6 @@ impl Fingerprint {
     #[inline]
     pub(crate) fn usable(id: u64) -> u64 {
         id & !OWN
-    }
-
-    /// Whether two ids of one key are of two limiters that are neighbours.
-    #[inline]
-    pub(crate) fn are_side_by_side(id: u64, other: u64) -> bool {
-        (1..NEIGHBOURS).contains(&((id ^ other) / (OWN + 1)))
     }
 }
 
@@ -99,24 +92,12 @@ struct Hash {
     long: Sip128,
 }
 
-/// How many seats, one after the other, are neighbours. Where more limiters than that count the same
-/// keys, a key's states are in several places, none of which gets crowded.
-const NEIGHBOURS: u64 = 4;
-
 /// Up to this length keys are hashed with XXH3, and composite ones are written down on the stack.
 const SHORT: usize = 128;
 
 impl Fingerprints {
     pub(crate) fn new(hashes: &Arc<Hashes>, limiter: &str) -> Fingerprints {
-        Fingerprints::of_number(hashes, random(&hashes.seed, [0, 0], limiter.as_bytes()))
-    }
-
-    /// Of the limiter that has this seat.
-    pub(crate) fn seated(hashes: &Arc<Hashes>, seat: u64) -> Fingerprints {
-        Fingerprints::of_number(hashes, hashes.number(seat))
-    }
-
-    fn of_number(hashes: &Arc<Hashes>, limiter: u64) -> Fingerprints {
+        let limiter = random(&hashes.seed, [0, 0], limiter.as_bytes());
         let nobody = hashes.composite.of(&[]).counted_by(limiter);
         Fingerprints { hashes: Arc::clone(hashes), limiter, nobody }
     }
@@ -142,19 +123,6 @@ impl Fingerprints {
 impl Hashes {
     pub(crate) fn new(seed: &Seed) -> Hashes {
         Hashes { single: Hash::new(seed, 1), composite: Hash::new(seed, 2), seed: *seed }
-    }
-
-    /// What tells the ids of the limiter at this seat from those of others. For [neighbours](NEIGHBOURS)
-    /// it differs in its last bits alone: a table, which is in order, has a key's states side by side.
-    fn number(&self, seat: u64) -> u64 {
-        let (group, number) = (seat / NEIGHBOURS, seat % NEIGHBOURS);
-        let group = random(&self.seed, [0, 1], &group.to_le_bytes());
-        Fingerprint::usable(group) ^ (number * (OWN + 1))
-    }
-
-    /// How the ids of a limiter change if it takes another seat: these bits of them.
-    pub(crate) fn change_of_seat(&self, from: u64, to: u64) -> u64 {
-        self.number(from) ^ self.number(to)
     }
 
     #[inline]
@@ -311,20 +279,6 @@ mod tests {
             prop_assert_eq!(of.of(&text).place, other.of(&text).place);
             prop_assert_ne!(of.of(&(&text, 1)).id, other.of(&(&text, 1)).id);
             prop_assert_eq!(of.of(&(&text, 1)).place, other.of(&(&text, 1)).place);
-        }
-
-        #[test]
-        fn neighbours_differ_in_their_last_bits_alone_and_others_do_not(
-            seed: [u8; 16], text in "[a-z]{0,200}", seats: [u16; 2]
-        ) {
-            let hashes = Arc::new(Hashes::new(&seed));
-            let of = |seat: u16| Fingerprints::seated(&hashes, u64::from(seat)).of(&text);
-            let [one, other] = seats.map(of);
-            prop_assert_eq!(one.place, other.place);
-            prop_assert_eq!(one.id == other.id, seats[0] == seats[1]);
-            let are_neighbours = seats[0] != seats[1] && seats[0] / 4 == seats[1] / 4;
-            prop_assert_eq!(Fingerprint::are_side_by_side(one.id, other.id), are_neighbours);
-            prop_assert!(Fingerprint::are_side_by_side(of(seats[0]).id, of(seats[0] ^ 1).id));
         }
 
         #[test]

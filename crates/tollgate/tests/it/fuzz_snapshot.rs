@@ -9,6 +9,9 @@ use tollgate_testkit::FuzzInput;
 
 const MAX_KEYS: usize = 64;
 
+/// The version that this build writes.
+const VERSION: [u8; 2] = [5, 0];
+
 /// Where a snapshot's magic and version end.
 const PREAMBLE: usize = 10;
 
@@ -20,7 +23,7 @@ pub(crate) fn snapshot(data: &[u8]) {
         0 => restore(&clock, input.rest()),
         1 => {
             let mut bytes = b"tollgate".to_vec();
-            bytes.extend([4, 0]);
+            bytes.extend(VERSION);
             bytes.extend_from_slice(input.rest());
             sum(&mut bytes);
             restore(&clock, &bytes);
@@ -69,7 +72,8 @@ fn limits() -> [(&'static str, Limit); 7] {
 
 /// A snapshot of a store with a seed of zeros, so that one input always means the same bytes.
 fn real(input: &mut FuzzInput<'_>) -> Vec<u8> {
-    let mut empty = b"tollgate\x04\x00".to_vec();
+    let mut empty = b"tollgate".to_vec();
+    empty.extend(VERSION);
     // No time, no seed, one shard, no limits, no keys.
     empty.extend_from_slice(&[0; 24]);
     empty.extend_from_slice(&1_u32.to_le_bytes());

@@ -2,6 +2,7 @@
 #![cfg(not(loom))]
 
 mod charges;
+mod charges_of_one_key;
 mod clock;
 mod contract;
 #[cfg(feature = "envoy")]
@@ -21,7 +22,6 @@ mod keys;
 mod lease;
 mod limit_decimals;
 mod limit_text;
-mod neighbours;
 #[cfg(feature = "file")]
 mod policy_file;
 mod refunds;

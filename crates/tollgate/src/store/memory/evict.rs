@@ -25,9 +25,6 @@ pub(super) enum Room {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Loss {
     denied: bool,
-    /// Whether it is the same key's, of a limiter that counts it side by side with the one that asks:
-    /// they would else make room for each other in turn, and none would ever limit the key.
-    beside: bool,
     /// The share of its limit that the key has used, in parts of 2^64.
     used: u128,
     reset_after: u64,
@@ -125,8 +122,7 @@ impl Memory {
                 if spared(place, id) {
                     return;
                 }
-                let beside = Fingerprint::are_side_by_side(id, fingerprint.id);
-                let loss = Loss { beside, ..loss(shard, index, named, call.now) };
+                let loss = loss(shard, index, named, call.now);
                 if least.as_ref().is_none_or(|(least, ..)| loss < *least) {
                     least = Some((loss, place, id));
                 }
@@ -226,7 +222,6 @@ fn loss(shard: &Shard, index: usize, named: &Named, now: u64) -> Loss {
     let remaining = if figures.allowed() { remaining + 1 } else { remaining };
     Loss {
         denied: !figures.allowed(),
-        beside: false,
         used: (u128::from(limit - remaining) << 64) / u128::from(limit),
         reset_after: named.plan.fresh_at(shard.state(index, named)).saturating_sub(now),
     }

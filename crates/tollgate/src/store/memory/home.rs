@@ -3,9 +3,9 @@
 
 use super::slots::Form;
 
-/// How many slots from its home on are searched without branches. How far a key is from home differs
-/// from key to key, and a branch on it is foretold wrongly each time. Hardly a key is further away, and
-/// of those that several limiters count one in ten.
+/// The number of slots from the home slot on that are searched without branches. The distance from home
+/// differs from key to key, so that the processor would mispredict a branch on it each time. Very few
+/// keys are further away.
 pub(super) const NEAR: usize = 8;
 
 /// How many cache lines from there on are brought near: those that most keys are in, and the next. Memory

@@ -16,7 +16,6 @@ mod line;
 mod look;
 mod met;
 mod names;
-mod neighbours;
 mod outlook;
 mod page;
 mod refused;
@@ -51,9 +50,8 @@ use line::{Lines, Locked};
 pub(crate) use line::{Place, Spot};
 pub(crate) use look::look_all;
 pub(crate) use met::Met;
-pub(crate) use neighbours::{Due, charge_neighbours};
 pub(crate) use registry::Named;
-use registry::{Registry, Seat};
+use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
 pub use snapshot::SnapshotError;
 pub(crate) use step::{Stepped, step};
@@ -135,29 +133,15 @@ impl Memory {
         &self.shards
     }
 
-    /// A limit whose states are placed by its name, registered if it is not yet.
+    /// The limit of a limiter; registers it if it is new.
     pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
-        self.register_as(limiter, limit, Seat::None)
-    }
-
-    /// A limiter's limit, registered if it is not yet, and the limiter seated.
-    pub(crate) fn seat(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
-        self.register_as(limiter, limit, Seat::Any)
-    }
-
-    fn register_as(
-        &self,
-        limiter: &str,
-        limit: &Limit,
-        seat: Seat,
-    ) -> Result<Arc<Named>, LimitError> {
         if limiter.len() > MAX_LIMITER_NAME {
             return Err(LimitError::new(format!(
                 "the limiter's name is {} bytes long, must be at most {MAX_LIMITER_NAME}",
                 limiter.len()
             )));
         }
-        self.registry.register(limiter, limit, seat)
+        self.registry.register(limiter, limit)
     }
 
     /// The limit of this number.

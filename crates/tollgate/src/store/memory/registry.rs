@@ -5,7 +5,7 @@
 //! nobody can find its name. Then its states are taken out, of which nobody can make more. *Struck
 //! out*: its number may be another limit's. Who asks for it by name meanwhile brings it back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,8 +25,6 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
-    /// Which of the store's limiters it is of, which places their states; none of a gate's limits.
-    pub(crate) seat: Option<u64>,
     /// No other limit of this process has it, nor had it; never 0.
     pub(super) serial: u64,
     /// What the common charge needs, if its states are of the common kind.
@@ -52,39 +50,13 @@ struct Known {
     leaving: HashMap<Name, Arc<Named>>,
     /// Numbers of limits that were struck out.
     free: Vec<u32>,
-    /// The limiters that have limits here.
-    seated: HashMap<Arc<str>, Seated>,
-    /// Their seats.
-    seats: HashSet<u64>,
-    /// A seat that nobody has or had.
-    next_seat: u64,
 }
 
-/// A seat past this one is nobody's wish: there would be no end of them.
-const MOST_WANTED: u64 = 1 << 32;
-
-/// Whether a limit's limiter has a seat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seat {
-    None,
-    /// The one it has, or the next.
-    Any,
-    /// The one it has, or this if nobody has it.
-    At(u64),
-}
-
-/// What a limit is found by: its limiter, its numbers, and whether the limiter has a seat.
-type Name = (Arc<str>, Limit, bool);
+/// What a limit is found by: the name of its limiter, and the limit.
+type Name = (Arc<str>, Limit);
 
 fn name(named: &Named) -> Name {
-    (named.limiter.clone(), named.limit.clone(), named.seat.is_some())
-}
-
-#[derive(Debug)]
-struct Seated {
-    seat: u64,
-    /// How many limits the limiter has.
-    limits: usize,
+    (named.limiter.clone(), named.limit.clone())
 }
 
 static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -93,16 +65,11 @@ static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 const OURS: usize = 2;
 
 impl Registry {
-    /// The limiter's limit, registered if it is not yet; `seat` says whether the limiter has one.
-    pub(super) fn register(
-        &self,
-        limiter: &str,
-        limit: &Limit,
-        seat: Seat,
-    ) -> Result<Arc<Named>, LimitError> {
+    /// The limit of a limiter; registers it if it is new.
+    pub(super) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
         let plan = Plan::new(limit)?;
         let mut known = write(&self.0);
-        let name = (Arc::from(limiter), limit.clone(), seat != Seat::None);
+        let name: Name = (Arc::from(limiter), limit.clone());
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
         }
@@ -111,13 +78,7 @@ impl Registry {
             return Ok(named);
         }
         let number = known.next_number()?;
-        let (limiter, limit, _) = name.clone();
-        let wanted = match seat {
-            Seat::None => None,
-            Seat::Any => Some(known.next_seat),
-            Seat::At(seat) => Some(seat),
-        };
-        let seat = wanted.map(|wanted| known.sit(limiter.clone(), wanted));
+        let (limiter, limit) = name.clone();
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
         let common = match (&plan, tag) {
@@ -126,7 +87,7 @@ impl Registry {
         };
         // Relaxed: the number alone is wanted.
         let serial = LAST_SERIAL.fetch_add(1, Relaxed) + 1;
-        let named = Arc::new(Named { limiter, limit, plan, packs, number, seat, serial, common });
+        let named = Arc::new(Named { limiter, limit, plan, packs, number, serial, common });
         known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)
@@ -174,9 +135,6 @@ impl Registry {
                 known.by_name.insert(name, named);
             } else {
                 known.by_number[named.number as usize - 1] = None;
-                if named.seat.is_some() {
-                    known.leave(&named.limiter);
-                }
                 known.free.push(named.number);
                 gone.push(named.number);
             }
@@ -201,28 +159,6 @@ impl Registry {
 }
 
 impl Known {
-    /// Counts one limit more of a limiter: its seat, which is this one if it has none and nobody else has
-    /// this.
-    fn sit(&mut self, limiter: Arc<str>, wanted: u64) -> u64 {
-        let is_free = wanted < MOST_WANTED && !self.seats.contains(&wanted);
-        let seat = if is_free { wanted } else { self.next_seat };
-        let seated = self.seated.entry(limiter).or_insert(Seated { seat, limits: 0 });
-        seated.limits += 1;
-        self.seats.insert(seated.seat);
-        self.next_seat = self.next_seat.max(seated.seat + 1);
-        seated.seat
-    }
-
-    /// Counts one limit less of a limiter; with none it has no seat.
-    fn leave(&mut self, limiter: &str) {
-        let Some(seated) = self.seated.get_mut(limiter) else { return };
-        seated.limits -= 1;
-        if seated.limits == 0 {
-            self.seats.remove(&seated.seat);
-            self.seated.remove(limiter);
-        }
-    }
-
     /// A number that no limit has.
     fn next_number(&mut self) -> Result<u32, LimitError> {
         if let Some(number) = self.free.pop() {
@@ -252,7 +188,7 @@ mod tests {
     #[test]
     fn only_what_nobody_else_holds_is_put_out_and_its_number_is_used_again() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count), Seat::Any).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count)).unwrap();
         let (one, two) = (register(1), register(2));
         let twice = one.clone();
         let leaving = registry.put_out(&[&one, &two]);
@@ -269,39 +205,12 @@ mod tests {
     #[test]
     fn who_asks_for_a_limit_that_leaves_brings_it_back() {
         let registry = Registry::default();
-        let register = |count| registry.register("a", &Limit::per_hour(count), Seat::Any).unwrap();
+        let register = |count| registry.register("a", &Limit::per_hour(count)).unwrap();
         let (one, two) = (register(1), register(2));
         let leaving = registry.put_out(&[&one, &two]);
         assert_eq!(leaving.len(), 2);
         assert!(Arc::ptr_eq(&register(1), &one));
         assert_eq!(registry.strike_out(&leaving, |named| named.number == 2), [0; 0]);
         assert!(Arc::ptr_eq(&register(2), &two), "it has states, and stays");
-    }
-
-    #[test]
-    fn a_limiter_keeps_its_seat_as_long_as_it_has_a_limit() {
-        let registry = Registry::default();
-        let register = |limiter, count, seat| {
-            registry.register(limiter, &Limit::per_hour(count), seat).unwrap().seat
-        };
-        assert_eq!(register("a", 1, Seat::Any), Some(0));
-        assert_eq!(register("b", 1, Seat::Any), Some(1));
-        assert_eq!(register("a", 2, Seat::Any), Some(0), "whatever its limits");
-        assert_eq!(register("a", 2, Seat::None), None, "another, though it is called the same");
-        let gone = |number| {
-            let leaving = registry.put_out(&[&registry.get(number).unwrap()]);
-            registry.strike_out(&leaving, |_| false)
-        };
-        assert_eq!((gone(1), gone(4)), (vec![1], vec![4]));
-        assert_eq!(register("a", 3, Seat::Any), Some(0), "it has another limit");
-        assert_eq!(
-            (gone(2), register("b", 1, Seat::Any)),
-            (vec![2], Some(2)),
-            "it had none, and no state"
-        );
-        assert_eq!(register("c", 1, Seat::At(7)), Some(7));
-        assert_eq!(register("c", 2, Seat::At(8)), Some(7), "it has one");
-        assert_eq!(register("d", 1, Seat::At(7)), Some(8), "somebody else has that one");
-        assert_eq!(register("e", 1, Seat::At(u64::MAX)), Some(9), "nobody sits so far away");
     }
 }

@@ -138,14 +138,10 @@ impl Slots {
         }
     }
 
-    /// The slot that says `tagged`, and where it is, with those behind it: `N` in all. Not past the end of
-    /// a page, and not [`FAR`] away: who finds none has to look again.
+    /// The slot with this tagged id, and its index. Searches neither past the end of a page nor [`FAR`]
+    /// from `start` on: if it finds none, the caller has to use the complete search.
     #[inline(always)]
-    pub(super) fn seek_mut<const N: usize>(
-        &mut self,
-        start: u32,
-        tagged: u64,
-    ) -> Option<(u32, &mut [Slot; N])> {
+    pub(super) fn seek_mut(&mut self, start: u32, tagged: u64) -> Option<(u32, &mut Slot)> {
         let (slots, at): (&mut [Slot], usize) = match self {
             Slots::Plain(slots) => (slots, start as usize),
             Slots::Paged(pages) => {
@@ -153,17 +149,17 @@ impl Slots {
                 (pages.get_mut(page)?.as_deref_mut()?, at)
             }
         };
-        if let Some(near) = slots.get(at..at + NEAR + N - 1) {
+        if let Some(near) = slots.get(at..at + NEAR) {
             let steps = steps_to(near, tagged);
             if near[steps].tagged == tagged {
-                let near = slots.get_mut(at..at + NEAR + N - 1)?;
-                let found = near.get_mut(steps..steps + N)?.first_chunk_mut()?;
-                return Some((start + as_u32(steps), found));
+                return Some((
+                    start + as_u32(steps),
+                    slots.get_mut(at..at + NEAR)?.get_mut(steps)?,
+                ));
             }
         }
         let steps = position(slots.get(at..)?, tagged)?;
-        let found = slots.get_mut(at + steps..)?.first_chunk_mut()?;
-        Some((start + as_u32(steps), found))
+        Some((start + as_u32(steps), slots.get_mut(at + steps)?))
     }
 }
 

@@ -5,16 +5,15 @@
 //!
 //! ```text
 //! "tollgate" version:u16 taken_at:u64 seed:[16] shards:u32
-//! limits:u32 (seat:u64 limiter:text limit:text)*
-//! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 seat:u64 limiter:text limit:text)*
+//! limits:u32 (limiter:text limit:text)*
+//! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 limiter:text limit:text)*
 //! (2:u8 id:u64 place:u64 rule:text name:text until:u64 forgotten:u64 times:u32 by_hand:u8)*  0:u8
 //! checksum:u64
 //! text  = length:u16 bytes        state = 0:u8 words:[3 x u64] | 1:u8 entries:u32 (at:u64 units:u64)*
 //! ```
 //!
 //! A key says its limit by its place in the list, counted from one. A record of kind 3 adds a limit
-//! to the list that was registered while the snapshot was written. A limit's seat is its limiter's, which
-//! the keys' ids depend on, or all ones if it has none; the limiter gets another if somebody else has it.
+//! to the list that was registered while the snapshot was written.
 
 mod frame;
 mod listing;
@@ -26,7 +25,6 @@ use std::sync::Arc;
 use self::frame::{Reader, Writer};
 use self::listing::Listing;
 use super::blocks::Blocked;
-use super::registry::Seat;
 use super::shard::{Call, NewKey, Reclaim};
 use super::{Memory, Named, Settings, shards_for};
 use crate::algorithm::State;
@@ -35,14 +33,7 @@ use crate::limit::{Limit, LimitError};
 use crate::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"tollgate";
-const VERSION: u16 = 4;
-
-/// A limit of a snapshot's list.
-struct Listed {
-    named: Arc<Named>,
-    /// How the ids of its keys have changed.
-    change: u64,
-}
+const VERSION: u16 = 5;
 
 /// Why a snapshot could not be restored.
 #[derive(Debug)]
@@ -192,40 +183,34 @@ impl Memory {
             return Err(malformed("its checksum is wrong, restore from an undamaged file"));
         }
         // Who has no state any more need not be remembered either.
-        memory.forget(&limits.iter().map(|listed: &Listed| &listed.named).collect::<Vec<_>>());
+        memory.forget(&limits.iter().collect::<Vec<_>>());
         Ok(memory)
     }
 
-    fn restore_limit(&self, input: &mut Reader<'_>) -> Result<Listed, SnapshotError> {
-        let seat = input.seat()?;
+    fn restore_limit(&self, input: &mut Reader<'_>) -> Result<Arc<Named>, SnapshotError> {
         let (limiter, text) = (input.string()?, input.string()?);
         let limit: Limit = text.parse().map_err(|error| malformed(format!("{text:?}: {error}")))?;
-        let named = self.register_as(&limiter, &limit, seat.map_or(Seat::None, Seat::At));
-        let named = named.map_err(|error| malformed(format!("{text:?}: {error}")))?;
-        let change = match (seat, named.seat) {
-            (Some(from), Some(to)) => self.hashes.change_of_seat(from, to),
-            _ => 0,
-        };
-        Ok(Listed { named, change })
+        let named = self.register(&limiter, &limit);
+        named.map_err(|error| malformed(format!("{text:?}: {error}")))
     }
 
     /// Reads one key; `ahead` is how far the snapshot's clock was ahead of this one.
     fn restore_key(
         &self,
         input: &mut Reader<'_>,
-        limits: &[Listed],
+        limits: &[Arc<Named>],
         ahead: u64,
     ) -> Result<(), SnapshotError> {
         let (shard, id) = (input.length()?, input.u64()?);
         let number = input.length()?;
         let name = input.text()?;
         let listed = number.checked_sub(1).and_then(|index| limits.get(index));
-        let (Some(Listed { named, change }), true) = (listed, shard < self.shards.len()) else {
+        let (Some(named), true) = (listed, shard < self.shards.len()) else {
             return Err(malformed(format!(
                 "a key has shard {shard} and limit {number}, neither may exceed the list"
             )));
         };
-        let id = Fingerprint::usable(id ^ change);
+        let id = Fingerprint::usable(id);
         let mut state = input.state()?;
         if matches!(state, State::Log(_)) != matches!(named.plan.fresh(), State::Log(_)) {
             return Err(malformed(format!("a key's state does not fit its limit {}", named.limit)));

@@ -72,9 +72,9 @@ impl Slot {
 /// from full.
 const SMALL: usize = 1024;
 
-/// Free slots past the last home, for the run that ends there; and so that who looks from the last home on
-/// at the [`NEAR`] slots and, of three neighbours, two more finds as many.
-const TAIL: usize = NEAR + 1;
+/// Free slots past the last home: for the run that ends there, and so that [`NEAR`] slots can be searched
+/// from the last home on.
+const TAIL: usize = NEAR;
 
 /// The same of a table in pages: a longer run would need a whole page more.
 const PAGED_TAIL: usize = 32;

@@ -84,7 +84,7 @@ fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
     let mut bytes = bytes_of(&store);
     bytes[8] = version;
     // Magic, version, time, seed, shards, how many limits, one of them; and at the end no record, a sum.
-    let limits = 8 + 2 + "limit".len() + 2 + limiter.limit().to_string().len();
+    let limits = 2 + "limit".len() + 2 + limiter.limit().to_string().len();
     let start = 8 + 2 + 8 + 16 + 4 + 4 + limits;
     let end = bytes.len() - 8 - 1;
     assert_eq!((bytes[start], bytes[end]), (1, 0), "the kinds of records");
@@ -97,11 +97,11 @@ fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
 #[test]
 fn a_snapshot_of_another_version_or_with_a_key_twice_is_refused() {
     let clock = ManualClock::new();
-    let restored = builder(&clock).restore(of_version(4, false, &clock).as_slice()).unwrap();
+    let restored = builder(&clock).restore(of_version(5, false, &clock).as_slice()).unwrap();
     let limiter = restored.limiter("limit", Limit::per_hour(10)).unwrap();
     assert_eq!(limiter.status("ana").remaining(), 7);
     assert_eq!(restored.len(), 1);
-    for (version, twice, what) in [(4, true, "twice"), (3, false, "reads 4"), (5, false, "reads 4")]
+    for (version, twice, what) in [(5, true, "twice"), (4, false, "reads 5"), (6, false, "reads 5")]
     {
         let bytes = of_version(version, twice, &clock);
         let error = builder(&clock).restore(bytes.as_slice()).unwrap_err().to_string();
@@ -114,7 +114,7 @@ fn limiters_find_their_keys_again_in_whatever_order_they_are_made() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
     let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
-    // Its seat is nobody's from then on, and all others keep theirs in the restored store.
+    // Its number is free from then on.
     drop(store.forget_idle(vec![make(&store, "gone")]));
     let names = ["a", "b", "c", "d", "e", "f"];
     for (name, cost) in names.iter().zip(1..) {
@@ -132,9 +132,9 @@ fn limiters_find_their_keys_again_in_whatever_order_they_are_made() {
     assert_eq!(make(&again, "f").status("ana").remaining(), 9);
 }
 
-/// As if it had been forgotten and made again while the snapshot was written.
+/// As if it had changed its limit while the snapshot was written.
 #[test]
-fn a_limiter_that_is_listed_with_two_seats_keeps_its_keys() {
+fn limiter_listed_with_two_limits_keeps_its_keys() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
     let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
@@ -142,11 +142,11 @@ fn a_limiter_that_is_listed_with_two_seats_keeps_its_keys() {
     assert!(make(&store, "limit").check_n("ana", 3).is_allowed());
     let mut bytes = bytes_of(&store);
     let list = 8 + 2 + 8 + 16 + 4;
-    assert_eq!(bytes[list..list + 5], [1, 0, 0, 0, 1], "one limit, whose seat is 1");
+    assert_eq!(bytes[list..list + 5], [1, 0, 0, 0, 5], "one limit, whose name has five bytes");
     let earlier: Limit = "20/h".parse().unwrap();
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap(), 0], text.as_bytes()].concat();
-    let entry = [&[0; 8], &*text("limit"), &*text(&earlier.to_string())].concat();
-    let record = list + 4 + 8 + text("limit").len() + text(&Limit::per_hour(10).to_string()).len();
+    let entry = [text("limit"), text(&earlier.to_string())].concat();
+    let record = list + 4 + text("limit").len() + text(&Limit::per_hour(10).to_string()).len();
     assert_eq!(bytes[record + 13], 1, "the place of its limit in the list");
     bytes[record + 13] = 2;
     bytes[list] = 2;

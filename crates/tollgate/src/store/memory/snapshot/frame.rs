@@ -12,9 +12,6 @@ use crate::algorithm::{Log, State, StateRef};
 use crate::key::Fingerprint;
 use crate::time::Timestamp;
 
-/// What stands for no seat.
-const NO_SEAT: u64 = u64::MAX;
-
 /// Writes, and sums what it writes.
 pub(super) struct Writer<'a> {
     to: &'a mut dyn Write,
@@ -52,7 +49,6 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn limit(&mut self, named: &Named) -> io::Result<()> {
-        self.u64(named.seat.unwrap_or(NO_SEAT))?;
         self.text(named.limiter.as_bytes())?;
         self.text(named.limit.to_string().as_bytes())
     }
@@ -116,10 +112,6 @@ impl<'a> Reader<'a> {
 
     pub(super) fn length(&mut self) -> io::Result<usize> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
-    }
-
-    pub(super) fn seat(&mut self) -> io::Result<Option<u64>> {
-        Ok(Some(self.u64()?).filter(|seat| *seat != NO_SEAT))
     }
 
     pub(super) fn text(&mut self) -> io::Result<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! The words of slots: how who is in a hurry comes by them, and those of one slot in front, on the line of
 //! the lock, so that one line goes from core to core and not two.
 
-use super::{Slot, Table};
+use super::Table;
 use crate::algorithm::Packed;
 use crate::store::memory::tagged::Tagged;
 
@@ -20,38 +20,11 @@ impl Table {
         tagged: Tagged,
         start: u32,
     ) -> Option<&mut Packed> {
-        let (index, [slot]) = self.slots.seek_mut(start, tagged.get())?;
+        let (index, slot) = self.slots.seek_mut(start, tagged.get())?;
         if index == self.front_at {
             return Some(in_front(&mut self.front));
         }
         Some(&mut slot.words)
-    }
-
-    /// The slots of a key that several neighbours count, of which `least` comes first; as
-    /// [`known`](Self::known) finds one of them. What the others are is the caller's to see.
-    #[inline(always)]
-    pub(in crate::store::memory) fn side_by_side<const N: usize>(
-        &mut self,
-        least: Tagged,
-        start: u32,
-    ) -> Option<&mut [Slot; N]> {
-        if self.front_at != NOWHERE {
-            self.settle_beside::<N>(least, start)?;
-        }
-        self.slots.seek_mut(start, least.get()).map(|(_, slots)| slots)
-    }
-
-    /// Puts the words in front back if they are of one of these slots: who changes several has several
-    /// lines go from core to core anyway.
-    #[cold]
-    #[inline(never)]
-    fn settle_beside<const N: usize>(&mut self, least: Tagged, start: u32) -> Option<()> {
-        let (index, slots) = self.slots.seek_mut::<N>(start, least.get())?;
-        if let Some(slot) = slots.get_mut(self.front_at.wrapping_sub(index) as usize) {
-            slot.words = self.front;
-            self.front_at = NOWHERE;
-        }
-        Some(())
     }
 
     #[inline]

@@ -147,44 +147,6 @@ proptest! {
     }
 }
 
-/// The ids of keys that three neighbours count.
-fn neighbours(key: u64) -> [u64; 3] {
-    let first = key & !0x7ff;
-    [first | 0x200, first | 0x400, first | 0x600]
-}
-
-proptest! {
-    #[test]
-    fn what_neighbours_count_of_a_key_is_side_by_side(
-        keys in prop::collection::btree_set(id().prop_map(|id| id & !0x7ff), 1..80),
-        form in prop_oneof![Just(Form::Plain), Just(Form::Paged)],
-        in_front: prop::sample::Index,
-    ) {
-        let mut table = Table::new(Form::Plain);
-        lay_out(&mut table, form);
-        for id in keys.iter().copied().flat_map(neighbours) {
-            insert(&mut table, Row { id, words: [id, 7], limit: 3, place: 0 });
-        }
-        let taken: Vec<usize> = table.taken().collect();
-        let in_front = taken[in_front.index(taken.len())];
-        table.bring_to_front(in_front);
-        table.words_mut(in_front)[1] = 8;
-        let newest = table.row(in_front).id;
-        let tag = NonZeroU8::new(3).expect("it is not zero");
-        let mut found = 0;
-        for ids in keys.into_iter().map(neighbours) {
-            let home = u32::try_from(table.home(ids[0])).expect("it is small");
-            let Some(slots) = table.side_by_side::<3>(Tagged::new(ids[0], tag), home) else { continue };
-            found += 1;
-            prop_assert_eq!(slots.each_ref().map(|slot| (slot.id(), slot.words)), ids.map(|id| {
-                (id, [id, if id == newest { 8 } else { 7 }])
-            }));
-        }
-        // Not those that go on on the next page, nor those far behind a crowd.
-        prop_assert!(found > 0 || taken.len() > FAR);
-    }
-}
-
 /// A table of `keys` that are spread evenly, but for as many more at the very end.
 fn table(form: Form, keys: u64, at_the_end: u64) -> Table {
     let mut table = Table::new(Form::Plain);

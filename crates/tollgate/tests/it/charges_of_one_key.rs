@@ -1,5 +1,4 @@
-//! Limiters that were made one after the other: what they count of one key lies side by side, and nobody
-//! can tell.
+//! Charges of several limiters for one key.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ fn request() -> impl Strategy<Value = Request> {
 proptest! {
     #![proptest_config(cases(96))]
 
-    /// What several limiters count of one variable lies side by side, where they are neighbours.
+    /// `check_all` hashes a variable that several charges share only once.
     #[test]
     fn one_variable_decides_as_its_copies_do(
         requests in prop::collection::vec(request(), 1..300),
@@ -65,7 +64,7 @@ proptest! {
     }
 }
 
-/// States of one key side by side are in each other's sample.
+/// The states of one key are in one shard, and may be in each other's eviction sample.
 #[test]
 fn limiters_that_count_one_key_do_not_make_room_for_each_other() {
     let builder = MemoryStore::builder().clock(ManualClock::new()).max_keys(1000);
