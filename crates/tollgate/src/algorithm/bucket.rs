@@ -18,10 +18,8 @@ pub(crate) struct Bucket {
     parts_per_unit: u64,
     /// The most that a new key admits at one instant.
     capacity: u64,
-    /// What a key owes that has taken all it can, and one that has a single unit left, in parts:
-    /// of a bucket that packs, for which every check asks.
+    /// The parts owed by a key that has taken its whole capacity. Only of a bucket that packs.
     full: u64,
-    nearly_full: u64,
     /// Whether admitted units leave one by one.
     shapes: bool,
 }
@@ -77,7 +75,6 @@ impl Bucket {
             parts_per_unit,
             capacity,
             full: capacity.saturating_mul(parts_per_unit),
-            nearly_full: capacity.saturating_sub(1).saturating_mul(parts_per_unit),
             shapes,
         }
     }
@@ -152,12 +149,6 @@ impl Bucket {
         // Not past 64 bits if it is allowed, and of no use if it is not.
         let after = before.wrapping_add(asked.parts);
         Step { allowed, before, after: [at.wrapping_add(elapsed), after] }
-    }
-
-    /// Whether less than a unit was left at the state's own moment.
-    #[inline(always)]
-    pub(crate) fn is_empty(&self, [_, owed]: Packed) -> bool {
-        owed > self.nearly_full
     }
 
     /// The figures that go with a step.

@@ -208,8 +208,8 @@ fn a_known_bucket_that_denies_is_never_seen_charging_the_others() {
     }
 }
 
-/// A thread that remembers `ana` as refused, and another that changes her state meanwhile.
-fn a_remembered_refusal_ends_with(change: fn(&Limiter)) {
+/// One thread checks a key that it has just been denied, while another gives a unit back.
+fn denied_key_is_allowed_once_after(change: fn(&Limiter)) {
     explore(move || {
         let limiter = limiter(Limit::per_hour(1));
         let before = [(); 3].map(|()| limiter.check("ana"));
@@ -224,11 +224,11 @@ fn a_remembered_refusal_ends_with(change: fn(&Limiter)) {
 }
 
 #[test]
-fn a_remembered_refusal_ends_with_a_refund() {
-    a_remembered_refusal_ends_with(|limiter| limiter.refund("ana", 1));
+fn denied_key_is_allowed_once_after_a_refund() {
+    denied_key_is_allowed_once_after(|limiter| limiter.refund("ana", 1));
 }
 
 #[test]
-fn a_remembered_refusal_ends_with_a_reset() {
-    a_remembered_refusal_ends_with(|limiter| drop(limiter.reset("ana")));
+fn denied_key_is_allowed_once_after_a_reset() {
+    denied_key_is_allowed_once_after(|limiter| drop(limiter.reset("ana")));
 }

@@ -59,9 +59,6 @@ impl<'a> Known<'a> {
     fn take(&self, words: &mut Packed, now: Timestamp) -> bool {
         let step = self.bucket.step(*words, now.as_nanos(), self.asked);
         if step.allowed {
-            if self.bucket.is_empty(*words) {
-                self.spot.place.disturb();
-            }
             *words = step.after;
         }
         step.allowed

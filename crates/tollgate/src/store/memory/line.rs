@@ -14,7 +14,7 @@ use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::slots::{Form, MOST_PAGES, Slots};
 use super::table::{Slot, Table};
 use crate::prefetch::{prefetch, prefetch_to_write};
-use crate::sync::{AtomicU64, BriefGuard, BriefMutex, Ordering, lock_or_wait, lock_or_wait_longer};
+use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_or_wait, lock_or_wait_longer};
 
 /// All shards of a store.
 #[derive(Debug)]
@@ -49,9 +49,6 @@ struct Hint {
     /// Where the pages of a table in pages are.
     pages: OnceLock<Box<[AtomicUsize; MOST_PAGES]>>,
     homes: AtomicU32,
-    /// How often it was disturbed. Written before the lock is free again, so that who comes after
-    /// a change, in whatever way, sees it.
-    disturbed: AtomicU64,
     /// What open reservations hold of its keys.
     reserved: Reserved,
 }
@@ -141,13 +138,6 @@ impl Hint {
         self.table.store(table, Ordering::Relaxed);
         self.homes.store(homes, Ordering::Relaxed);
     }
-
-    /// Counts that the shard was disturbed, while it is locked.
-    fn disturb(&self) {
-        // Relaxed: nobody else writes while the lock is held, and who locks next sees it.
-        let before = self.disturbed.load(Ordering::Relaxed);
-        self.disturbed.store(before + 1, Ordering::Relaxed);
-    }
 }
 
 impl<'a> Place<'a> {
@@ -172,11 +162,6 @@ impl<'a> Place<'a> {
         let address = self.0.hint.address(home);
         (0..LINES).for_each(|line| prefetch(address.wrapping_add(line * CACHE_LINE)));
         Sought { spot: Spot { place: self, home }, id }
-    }
-
-    /// Counts that it was disturbed; the caller has locked it.
-    pub(super) fn disturb(&self) {
-        self.0.hint.disturb();
     }
 
     /// What orders the locks of several stores: where the shard's is.
@@ -204,13 +189,6 @@ impl<'a> Place<'a> {
         Locked { hint: &self.0.hint, shard, waited }
     }
 
-    /// How often it was disturbed.
-    #[inline(always)]
-    pub(super) fn disturbed(&self) -> u64 {
-        // Relaxed: a change that happened before this call is seen whatever the ordering.
-        self.0.hint.disturbed.load(Ordering::Relaxed)
-    }
-
     /// Whether keys of it have open reservations.
     #[inline(always)]
     pub(super) fn is_reserved(&self) -> bool {
@@ -234,13 +212,6 @@ impl<'a> Locked<'a> {
         &self.hint.reserved
     }
 
-    /// How often it was disturbed, before what is done now.
-    #[inline(always)]
-    pub(super) fn disturbed(&self) -> u64 {
-        // Relaxed: written under the lock.
-        self.hint.disturbed.load(Ordering::Relaxed)
-    }
-
     /// [`Shard::insert`].
     pub(super) fn insert(&mut self, key: NewKey, call: &Call<'_>, reclaim: Reclaim) -> usize {
         let reclaimed = self.shard.insert(key, call, reclaim);
@@ -258,16 +229,6 @@ impl<'a> Locked<'a> {
     fn update_hint(&self) {
         let (slots, homes) = self.shard.table.extent();
         self.hint.update(slots, homes);
-    }
-}
-
-impl Drop for Locked<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.shard.table.disturbed {
-            self.shard.table.disturbed = false;
-            self.hint.disturb();
-        }
     }
 }
 

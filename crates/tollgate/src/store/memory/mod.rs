@@ -18,7 +18,6 @@ mod met;
 mod names;
 mod outlook;
 mod page;
-mod refused;
 mod registry;
 mod reserved;
 mod shard;

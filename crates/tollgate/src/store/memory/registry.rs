@@ -8,8 +8,6 @@
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::algorithm::Bucket;
 use crate::limit::{Limit, LimitError, Plan};
@@ -25,8 +23,6 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
-    /// No other limit of this process has it, nor had it; never 0.
-    pub(super) serial: u64,
     /// What the common charge needs, if its states are of the common kind.
     pub(super) common: Option<Common>,
 }
@@ -59,8 +55,6 @@ fn name(named: &Named) -> Name {
     (named.limiter.clone(), named.limit.clone())
 }
 
-static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
-
 /// How often the registry itself holds a limit: by its number, and by its name or as leaving.
 const OURS: usize = 2;
 
@@ -85,9 +79,7 @@ impl Registry {
             (Plan::Bucket(bucket), Some(tag)) => Some(Common { bucket: *bucket, tag }),
             _ => None,
         };
-        // Relaxed: the number alone is wanted.
-        let serial = LAST_SERIAL.fetch_add(1, Relaxed) + 1;
-        let named = Arc::new(Named { limiter, limit, plan, packs, number, serial, common });
+        let named = Arc::new(Named { limiter, limit, plan, packs, number, common });
         known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)

@@ -137,7 +137,6 @@ impl Shard {
         change: impl FnOnce(&Plan, StateMut<'_>),
     ) {
         let Named { plan, packs, number, .. } = call.named;
-        self.table.disturbed = true;
         if self.table.limit(index) != *number {
             let rescaled = self.rescaled(index, call);
             self.forget_beside(&self.table.row(index), call.registry);
@@ -206,7 +205,6 @@ impl Shard {
         let Ok(index) = self.table.find(id) else {
             return false;
         };
-        self.table.disturbed = true;
         let row = self.table.remove(index);
         if let Some(aside) = &mut self.table.aside {
             aside.names.remove(row.place);
@@ -247,7 +245,6 @@ impl Shard {
         }
         let shrinks = if reclaim == Reclaim::Memory { Shrink::Fully } else { Shrink::Slowly };
         self.table = self.table.taken_out().laid_out(&kept, shrinks);
-        self.table.disturbed |= kept.len() < before;
         before - kept.len()
     }
 

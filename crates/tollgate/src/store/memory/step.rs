@@ -5,14 +5,12 @@
 //! little as can be, and keeps nothing at hand for what else could be. Where it is something else,
 //! it has done nothing, and all of it is begun again.
 
-use super::line::{Locked, Place, Spot};
-use super::refused::{self, Who};
+use super::line::Spot;
 use super::registry::Common;
 use super::tagged::Tagged;
 use super::{Entry, Memory, Named};
-use crate::algorithm::{Bucket, Packed, Step};
+use crate::algorithm::{Bucket, Step};
 use crate::decision::{Decision, Figures};
-use crate::key::Fingerprint;
 use crate::time::Timestamp;
 
 /// A charge of a bucket in a slot, decided and, if allowed, taken.
@@ -41,14 +39,6 @@ pub(crate) fn step<'a>(
         return None;
     }
     let now = now.as_nanos();
-    if refused::knows(id)
-        && let Some(met) = recall(place, id, named)
-    {
-        let step = bucket.step(met, now, asked);
-        if !step.allowed {
-            return Some(Stepped { bucket, step, at: met[0], now, cost });
-        }
-    }
     let (mut shard, waited) = place.guard();
     if waited {
         shard.bring_to_front(id);
@@ -61,13 +51,6 @@ pub(crate) fn step<'a>(
     let (met, step) = (*words, bucket.step(*words, now, asked));
     if step.allowed {
         *words = step.after;
-    }
-    if bucket.is_empty(met) {
-        if step.allowed {
-            place.disturb();
-        } else if refused::insists(id) {
-            return None;
-        }
     }
     Some(Stepped { bucket, step, at: met[0], now, cost })
 }
@@ -86,39 +69,10 @@ impl Memory {
         }
         self.tend(&mut shard, fingerprint.id, call.now);
         match shard.table.find(fingerprint.id) {
-            Ok(index) => {
-                let decision = shard.charge(index, &call, cost);
-                if !decision.is_allowed() {
-                    remember(place, &shard, index, entry);
-                }
-                decision
-            }
+            Ok(index) => shard.charge(index, &call, cost),
             Err(_) => self.charge_new(shard, entry, &call, cost),
         }
     }
-}
-
-/// The state of a key that this thread remembers as refused, if it is still the same.
-#[inline(never)]
-fn recall(place: Place<'_>, id: u64, named: &Named) -> Option<Packed> {
-    refused::recall(who(place, id, named), place.disturbed())
-}
-
-/// Remembers the state at `index`, which has just refused, if it is of the kind that may be.
-fn remember(place: Place<'_>, shard: &Locked<'_>, index: usize, entry: &Entry<'_>) {
-    let Entry { named, fingerprint: Fingerprint { id, .. }, .. } = *entry;
-    if named.common.is_some()
-        && let Some(bucket) = shard.bucket(index, named)
-    {
-        let words = shard.table.words(index);
-        if bucket.is_empty(words) && refused::insists(id) {
-            refused::remember(who(place, id, named), shard.disturbed(), words);
-        }
-    }
-}
-
-fn who(place: Place<'_>, id: u64, named: &Named) -> Who {
-    Who { id, shard: place.address(), serial: named.serial }
 }
 
 impl Stepped<'_> {

@@ -91,9 +91,6 @@ pub(super) struct Table {
     front: Packed,
     /// Which slot that is.
     front_at: u32,
-    /// Whether the state of a key that may be remembered as refused was changed, since this was
-    /// last asked: see `refused.rs`.
-    pub(super) disturbed: bool,
     /// How it is laid out once it is large.
     large: Form,
 }
@@ -103,7 +100,7 @@ impl Table {
     pub(super) fn new(large: Form) -> Table {
         let (slots, aside) = (Slots::default(), None);
         let front = [0; 2];
-        Table { slots, homes: 0, len: 0, aside, front, front_at: NOWHERE, disturbed: false, large }
+        Table { slots, homes: 0, len: 0, aside, front, front_at: NOWHERE, large }
     }
 
     /// The table, with an empty one in its place.
@@ -282,13 +279,13 @@ impl Table {
         for (index, row) in taken.iter().zip(rows) {
             slots[*index] = Slot::new(row);
         }
-        let (mut aside, disturbed, large) = (self.aside, self.disturbed, self.large);
+        let (mut aside, large) = (self.aside, self.large);
         if let Some(aside) = &mut aside {
             aside.clear_columns();
         }
         let len = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let homes = homes_u32;
-        let mut table = Table { slots, homes, len, aside, disturbed, ..Table::new(large) };
+        let mut table = Table { slots, homes, len, aside, ..Table::new(large) };
         rows.iter().for_each(|row| table.prepare_columns(row));
         for (column, value) in table.columns().zip([|row: &Row| row.limit, |row: &Row| row.place]) {
             if !column.is_empty() {
