@@ -30,23 +30,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// Locks, and says whether somebody else had it first.
 #[cfg(not(loom))]
-#[inline]
-pub(crate) fn lock_or_wait<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool) {
-    match mutex.try_lock() {
-        Some(guard) => (guard, false),
-        None => (mutex.lock(), true),
-    }
+#[inline(always)]
+pub(crate) fn lock_briefly<T>(mutex: &BriefMutex<T>) -> BriefGuard<'_, T> {
+    mutex.lock()
 }
 
-/// [`lock_or_wait`], for who changes more than what is on the lock's own line.
+/// [`lock_briefly`], for who changes more than what is on the lock's own line.
 #[cfg(not(loom))]
 #[inline]
-pub(crate) fn lock_or_wait_longer<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool) {
+pub(crate) fn lock_briefly_longer<T>(mutex: &BriefMutex<T>) -> BriefGuard<'_, T> {
     match mutex.try_lock() {
-        Some(guard) => (guard, false),
-        None => (brief::lock_after_longer_waits(mutex), true),
+        Some(guard) => guard,
+        None => brief::lock_after_longer_waits(mutex),
     }
 }
 
@@ -66,15 +62,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(loom)]
-pub(crate) fn lock_or_wait<T>(mutex: &BriefMutex<T>) -> (BriefGuard<'_, T>, bool) {
-    match mutex.try_lock() {
-        Ok(guard) => (guard, false),
-        Err(_) => (lock(mutex), true),
-    }
-}
-
-#[cfg(loom)]
-pub(crate) use lock_or_wait as lock_or_wait_longer;
+pub(crate) use self::{lock as lock_briefly, lock as lock_briefly_longer};
 
 #[cfg(loom)]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {

@@ -118,7 +118,7 @@ pub(super) fn charge_few<const N: usize>(
 ) -> Option<Charged> {
     let place = &charges.first()?.spot.place;
     if charges.iter().all(|charge| charge.address() == place.address()) {
-        charge(watched(place, place.guard_several(), charges)?, charges, mets, now)
+        charge(unreserved(place, place.guard_several())?, charges, mets, now)
     } else {
         charge(Several::lock(charges)?, charges, mets, now)
     }
@@ -169,7 +169,7 @@ impl<'a, const N: usize> Several<'a, N> {
         for at in 0..N {
             if at == 0 || is_lower(&order[at - 1], &order[at]) {
                 // Not the longer waits of `guard_several`: others would wait for what is held already.
-                shards.guards[at] = Some(watched(&order[at], order[at].guard(), charges)?);
+                shards.guards[at] = Some(unreserved(&order[at], order[at].guard())?);
             }
         }
         Some(shards)
@@ -190,18 +190,12 @@ fn sorted<const N: usize>(mut places: [Place<'_>; N]) -> [Place<'_>; N] {
     places
 }
 
-/// The shard at `place`, which was just locked; `None` if it has held units, which are watched by who
-/// takes its time.
+/// The locked shard; `None` if a key of it has an open reservation, which only the general path handles.
 #[inline(always)]
-fn watched<'a>(
+fn unreserved<'a>(
     place: &Place<'a>,
-    (mut shard, waited): (BriefGuard<'a, Shard>, bool),
-    charges: &[Known<'a>],
+    shard: BriefGuard<'a, Shard>,
 ) -> Option<BriefGuard<'a, Shard>> {
-    if waited {
-        let first = charges.iter().find(|charge| charge.address() == place.address());
-        first.iter().for_each(|charge| shard.bring_to_front(charge.tagged.id()));
-    }
     (!place.is_reserved()).then_some(shard)
 }
 

@@ -14,7 +14,7 @@ use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::slots::{Form, MOST_PAGES, Slots};
 use super::table::{Slot, Table};
 use crate::prefetch::{prefetch, prefetch_to_write};
-use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_or_wait, lock_or_wait_longer};
+use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly, lock_briefly_longer};
 
 /// All shards of a store.
 #[derive(Debug)]
@@ -170,23 +170,21 @@ impl<'a> Place<'a> {
         std::ptr::from_ref(self.0).addr()
     }
 
-    /// [`lock`](Self::lock), for who changes no more than words, and says so itself if it must;
-    /// and whether somebody else had it first.
+    /// Locks the shard for changes to states alone: what lays a table out anew needs [`lock`](Self::lock).
     #[inline(always)]
-    pub(super) fn guard(&self) -> (BriefGuard<'a, Shard>, bool) {
-        lock_or_wait(&self.0.shard)
+    pub(super) fn guard(&self) -> BriefGuard<'a, Shard> {
+        lock_briefly(&self.0.shard)
     }
 
     /// [`guard`](Self::guard), for who changes words of several keys.
     #[inline(always)]
-    pub(super) fn guard_several(&self) -> (BriefGuard<'a, Shard>, bool) {
-        lock_or_wait_longer(&self.0.shard)
+    pub(super) fn guard_several(&self) -> BriefGuard<'a, Shard> {
+        lock_briefly_longer(&self.0.shard)
     }
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'a> {
-        let (shard, waited) = self.guard();
-        Locked { hint: &self.0.hint, shard, waited }
+        Locked { hint: &self.0.hint, shard: self.guard() }
     }
 
     /// Whether keys of it have open reservations.
@@ -201,8 +199,6 @@ impl<'a> Place<'a> {
 pub(super) struct Locked<'a> {
     hint: &'a Hint,
     shard: BriefGuard<'a, Shard>,
-    /// Whether somebody else had it first.
-    pub(super) waited: bool,
 }
 
 impl<'a> Locked<'a> {

@@ -72,14 +72,6 @@ impl Shard {
         plan.decide(self.rescaled(index, call).as_ref(), call.now, cost)
     }
 
-    /// Keeps the words of the key `id` in front: threads meet at it.
-    #[cold]
-    pub(super) fn bring_to_front(&mut self, id: u64) {
-        if let Ok(index) = self.table.find(id) {
-            self.table.bring_to_front(index);
-        }
-    }
-
     /// The bucket behind `named`, if the state at `index` is one in a slot and under its numbers.
     #[inline(always)]
     pub(super) fn bucket<'n>(&self, index: usize, named: &'n Named) -> Option<&'n Bucket> {

@@ -138,10 +138,10 @@ impl Slots {
         }
     }
 
-    /// The slot with this tagged id, and its index. Searches neither past the end of a page nor [`FAR`]
-    /// from `start` on: if it finds none, the caller has to use the complete search.
+    /// The slot with this tagged id. Searches neither past the end of a page nor [`FAR`] from `start` on:
+    /// if it finds none, the caller has to use the complete search.
     #[inline(always)]
-    pub(super) fn seek_mut(&mut self, start: u32, tagged: u64) -> Option<(u32, &mut Slot)> {
+    pub(super) fn seek_mut(&mut self, start: u32, tagged: u64) -> Option<&mut Slot> {
         let (slots, at): (&mut [Slot], usize) = match self {
             Slots::Plain(slots) => (slots, start as usize),
             Slots::Paged(pages) => {
@@ -152,20 +152,12 @@ impl Slots {
         if let Some(near) = slots.get(at..at + NEAR) {
             let steps = steps_to(near, tagged);
             if near[steps].tagged == tagged {
-                return Some((
-                    start + as_u32(steps),
-                    slots.get_mut(at..at + NEAR)?.get_mut(steps)?,
-                ));
+                return slots.get_mut(at..at + NEAR)?.get_mut(steps);
             }
         }
         let steps = position(slots.get(at..)?, tagged)?;
-        Some((start + as_u32(steps), slots.get_mut(at + steps)?))
+        slots.get_mut(at + steps)
     }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "they are at most FAR")]
-fn as_u32(steps: usize) -> u32 {
-    steps as u32
 }
 
 impl Index<usize> for Slots {

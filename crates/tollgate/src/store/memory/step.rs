@@ -39,10 +39,7 @@ pub(crate) fn step<'a>(
         return None;
     }
     let now = now.as_nanos();
-    let (mut shard, waited) = place.guard();
-    if waited {
-        shard.bring_to_front(id);
-    }
+    let mut shard = place.guard();
     // It may have been reserved before it was locked.
     if place.is_reserved() {
         return None;
@@ -64,9 +61,6 @@ impl Memory {
         }
         let (place, call) = (self.place(fingerprint), self.call(named, now));
         let mut shard = place.lock();
-        if shard.waited {
-            shard.bring_to_front(fingerprint.id);
-        }
         self.tend(&mut shard, fingerprint.id, call.now);
         match shard.table.find(fingerprint.id) {
             Ok(index) => shard.charge(index, &call, cost),

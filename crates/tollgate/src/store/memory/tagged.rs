@@ -20,10 +20,6 @@ impl Tagged {
         self.0
     }
 
-    pub(super) fn id(self) -> u64 {
-        self.0 & !TAG
-    }
-
     /// Whether both have one id, whatever their limits: in one store, a key of one limiter.
     #[inline(always)]
     pub(super) fn is_same_key(self, other: Tagged) -> bool {

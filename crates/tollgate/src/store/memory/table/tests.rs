@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use super::super::home::NEAR;
 use super::super::slots::FAR;
 use super::*;
-use crate::store::memory::tagged::Tagged;
 
 /// Fingerprints that crowd the ends and single homes, beside ordinary ones.
 fn id() -> impl Strategy<Value = u64> {
@@ -29,8 +28,7 @@ enum Step {
     Insert(u64, u32, u32),
     Remove(u64),
     Replace(u64, u32),
-    /// Write words, in front.
-    Front(u64, u64),
+    Write(u64, u64),
     LayOut(Form),
 }
 
@@ -39,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (id(), limit(), 0..3_u32).prop_map(|(id, limit, place)| Step::Insert(id, limit, place)),
         3 => id().prop_map(Step::Remove),
         1 => (id(), limit()).prop_map(|(id, limit)| Step::Replace(id, limit)),
-        2 => (id(), 0..9_u64).prop_map(|(id, word)| Step::Front(id, word)),
+        2 => (id(), 0..9_u64).prop_map(|(id, word)| Step::Write(id, word)),
         1 => Just(Step::LayOut(Form::Plain)),
         1 => Just(Step::LayOut(Form::Paged)),
     ]
@@ -94,9 +92,8 @@ proptest! {
                         row.0 = limit;
                     }
                 }
-                Step::Front(id, word) => {
+                Step::Write(id, word) => {
                     if let (Ok(index), Some(row)) = (table.find(id), model.get_mut(&id)) {
-                        table.bring_to_front(index);
                         *table.words_mut(index) = [id, word];
                         row.2 = word;
                     }
@@ -128,7 +125,6 @@ proptest! {
         for id in &ids {
             insert(&mut table, Row { id: *id, words: [*id, 7], limit: 3, place: 0 });
         }
-        table.bring_to_front(table.find(*ids.first().expect("there is one")).expect("it is there"));
         let [lower, tag, higher] =
             [2, 3, 4].map(|tag| NonZeroU8::new(tag).expect("it is not zero"));
         for id in ids {
