@@ -319,6 +319,23 @@ fn units_of_a_sliding_log_at_one_moment_share_an_entry() {
 }
 
 #[test]
+fn store_of_many_keys_loses_none_and_takes_less_than_forty_bytes_for_each() {
+    let keys = 100_000_u64;
+    let limit = Limit::token_bucket(1, Duration::from_secs(3600)).burst(3);
+    let builder = Limiter::builder(limit).max_keys(110_000).without_names();
+    let limiter = builder.build().expect("the test's numbers are valid");
+    for key in 0..keys {
+        assert!(limiter.check(key).is_allowed());
+    }
+    assert_eq!(limiter.len() as u64, keys);
+    for key in (0..keys).step_by(7) {
+        assert_eq!(limiter.peek(key).remaining(), 2, "of key {key}");
+    }
+    let per_key = limiter.memory_usage() as u64 / keys;
+    assert!(per_key < 40, "{per_key} bytes for each key");
+}
+
+#[test]
 fn a_store_without_names_is_smaller() {
     let usage = |builder: tollgate::MemoryStoreBuilder| {
         let limiter = builder.max_keys(2000).build().unwrap().limiter("l", Limit::per_hour(10));

@@ -1,8 +1,6 @@
 //! Where in its shard's table a key belongs, how far from there it is looked for, and how many homes a
 //! table has.
 
-use super::slots::Form;
-
 /// The number of slots from the home slot on that are searched without branches. The distance from home
 /// differs from key to key, so that the processor would mispredict a branch on it each time. Very few
 /// keys are further away.
@@ -25,19 +23,12 @@ pub(super) fn home(id: u64, homes: u32) -> u32 {
     ((u128::from(id) * u128::from(homes)) >> 64) as u32
 }
 
-/// How many rows fit so many homes before runs get long. Pages are filled a little more: a table
-/// grows by a whole page, and would otherwise take more memory than in one piece.
-pub(super) fn rows_for(homes: usize, form: Form) -> usize {
-    match form {
-        Form::Plain => homes * 7 / 10,
-        Form::Paged => homes * 3 / 4,
-    }
+/// The number of rows that fit this many homes before runs get long.
+pub(super) fn rows_for(homes: usize) -> usize {
+    homes * 7 / 10
 }
 
-/// How many homes so many rows need.
-pub(super) fn homes_for(rows: usize, form: Form) -> usize {
-    match form {
-        Form::Plain => (rows * 10).div_ceil(7),
-        Form::Paged => (rows * 4).div_ceil(3),
-    }
+/// The number of homes that this many rows need.
+pub(super) fn homes_for(rows: usize) -> usize {
+    (rows * 10).div_ceil(7)
 }

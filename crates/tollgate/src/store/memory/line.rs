@@ -3,16 +3,13 @@
 #[cfg(not(loom))]
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::home::home;
-use super::page::PAGE_SLOTS;
 use super::registry::Registry;
 use super::reserved::Reserved;
 use super::shard::{Call, NewKey, Reclaim, Shard};
-use super::slots::{Form, MOST_PAGES, Slots};
-use super::table::{Slot, Table};
+use super::table::Slot;
 use crate::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly, lock_briefly_longer};
 
@@ -22,7 +19,7 @@ pub(super) struct Lines(Box<[Line]>);
 
 /// A shard, its lock on a cache line of its own, so that neighbours' locks do not disturb each
 /// other; and on the next what everybody reads, which stays in every core's cache.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Line {
     shard: BriefMutex<Shard>,
@@ -32,37 +29,24 @@ struct Line {
 #[cfg(not(loom))]
 const _: () = assert!(offset_of!(Line, hint) == 64 && size_of::<Line>() == 128);
 
-impl Line {
-    fn new(large: Form) -> Line {
-        let shard = Shard { table: Table::new(large) };
-        Line { shard: BriefMutex::new(shard), hint: Hint::default() }
-    }
-}
-
 /// What can be known of a shard without its lock.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Hint {
-    /// Where its table begins, or [`PAGED`], and how many homes it has, as of some moment: to fetch
-    /// ahead, and to begin to look from there. Who is misled by a stale answer looks again.
+    /// The address of its table and the number of homes, as of some moment: to prefetch a slot and to
+    /// start the search there. If they are stale, the fast search fails and the complete one follows.
     table: AtomicUsize,
-    /// Where the pages of a table in pages are.
-    pages: OnceLock<Box<[AtomicUsize; MOST_PAGES]>>,
     homes: AtomicU32,
     /// What open reservations hold of its keys.
     reserved: Reserved,
 }
-
-/// What stands for the address of a table in pages.
-const PAGED: usize = 1;
 
 /// Bytes that arrive together.
 const CACHE_LINE: usize = 64;
 
 impl Lines {
     pub(super) fn new(shards: usize) -> Lines {
-        let large = Form::of_large(shards);
-        Lines((0..shards).map(|_| Line::new(large)).collect())
+        Lines((0..shards).map(|_| Line::default()).collect())
     }
 
     #[inline]
@@ -72,9 +56,7 @@ impl Lines {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let tables: usize = self.lock_each().map(|shard| shard.table.heap_bytes()).sum();
-        let pages = self.0.iter().filter_map(|line| line.hint.pages.get());
-        let pages: usize = pages.map(|pages| size_of_val(&**pages)).sum();
-        size_of_val(&*self.0) + pages + tables
+        size_of_val(&*self.0) + tables
     }
 
     #[inline]
@@ -112,30 +94,15 @@ pub(crate) struct Sought<'a> {
 }
 
 impl Hint {
-    /// Where the slot `index` is.
+    /// The address of the slot `index`.
     #[inline]
     fn address(&self, index: u32) -> usize {
-        let (mut start, mut index) = (self.table.load(Ordering::Relaxed), index as usize);
-        if start == PAGED {
-            let page = self.pages.get().and_then(|pages| pages.get(index / PAGE_SLOTS));
-            start = page.map_or(0, |page| page.load(Ordering::Relaxed));
-            index %= PAGE_SLOTS;
-        }
-        start.wrapping_add(index * size_of::<Slot>())
+        let table = self.table.load(Ordering::Relaxed);
+        table.wrapping_add(index as usize * size_of::<Slot>())
     }
 
-    fn update(&self, slots: &Slots, homes: u32) {
-        let table = match slots {
-            Slots::Plain(slots) => slots.as_ptr().addr(),
-            Slots::Paged(pages) => {
-                let known = self.pages.get_or_init(Box::default);
-                for (address, page) in known.iter().zip(pages.iter().flatten()) {
-                    address.store(page.as_ptr().addr(), Ordering::Relaxed);
-                }
-                PAGED
-            }
-        };
-        self.table.store(table, Ordering::Relaxed);
+    fn update(&self, slots: &[Slot], homes: u32) {
+        self.table.store(slots.as_ptr().addr(), Ordering::Relaxed);
         self.homes.store(homes, Ordering::Relaxed);
     }
 }

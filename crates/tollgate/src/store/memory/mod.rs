@@ -17,11 +17,10 @@ mod look;
 mod met;
 mod names;
 mod outlook;
-mod page;
 mod registry;
 mod reserved;
+mod search;
 mod shard;
-mod slots;
 mod snapshot;
 mod step;
 mod store;
@@ -124,12 +123,6 @@ impl Memory {
             waiting: Waiting::default(),
             blocks,
         }
-    }
-
-    /// The shards themselves, for tests that look at how keys are kept.
-    #[cfg(all(test, not(loom)))]
-    fn shards(&self) -> &Lines {
-        &self.shards
     }
 
     /// The limit of a limiter; registers it if it is new.

@@ -9,7 +9,7 @@ use crate::decision::{Decision, Figures};
 use crate::key::KeyName;
 use crate::limit::Plan;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) table: Table,
 }
@@ -236,7 +236,7 @@ impl Shard {
             aside.names = names;
         }
         let shrinks = if reclaim == Reclaim::Memory { Shrink::Fully } else { Shrink::Slowly };
-        self.table = self.table.taken_out().laid_out(&kept, shrinks);
+        self.table = std::mem::take(&mut self.table).laid_out(&kept, shrinks);
         before - kept.len()
     }
 

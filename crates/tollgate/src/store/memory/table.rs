@@ -12,8 +12,7 @@
 
 use super::aside::Aside;
 use super::home::{NEAR, home, homes_for, rows_for};
-use super::page::PAGE_SLOTS;
-use super::slots::{Form, MOST_PAGES, Slots};
+use super::search::find_near;
 use super::tagged::{TAG, Tagged};
 use crate::algorithm::Packed;
 
@@ -73,40 +72,23 @@ const SMALL: usize = 1024;
 /// from the last home on.
 const TAIL: usize = NEAR;
 
-/// The same of a table in pages: a longer run would need a whole page more.
-const PAGED_TAIL: usize = 32;
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
-    slots: Slots,
+    slots: Box<[Slot]>,
     /// How many slots are homes; the rest are the tail.
     homes: u32,
     len: u32,
     pub(super) aside: Option<Box<Aside>>,
-    /// How it is laid out once it is large.
-    large: Form,
 }
 
 impl Table {
-    /// An empty one, and how it is to be laid out once it is large.
-    pub(super) fn new(large: Form) -> Table {
-        let (slots, aside) = (Slots::default(), None);
-        Table { slots, homes: 0, len: 0, aside, large }
-    }
-
-    /// The table, with an empty one in its place.
-    pub(super) fn taken_out(&mut self) -> Table {
-        let empty = Table::new(self.large);
-        std::mem::replace(self, empty)
-    }
-
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         let aside = self.aside.as_ref().map_or(0, |aside| aside.heap_bytes());
-        self.slots.heap_bytes() + aside
+        size_of_val(&*self.slots) + aside
     }
 
     /// Where the slot of `id` is, or where it would be inserted.
@@ -132,7 +114,7 @@ impl Table {
     /// instructions follow the load of a slot, the sooner the processor loads the next key's slot.
     #[inline(always)]
     pub(super) fn known(&mut self, tagged: Tagged, start: u32) -> Option<&mut Packed> {
-        self.slots.seek_mut(start, tagged.get()).map(|slot| &mut slot.words)
+        find_near(&mut self.slots, start, tagged.get()).map(|slot| &mut slot.words)
     }
 
     #[inline]
@@ -176,13 +158,13 @@ impl Table {
     }
 
     /// Where its slots are and how many of them are homes: enough to fetch one ahead of its lookup.
-    pub(super) fn extent(&self) -> (&Slots, u32) {
+    pub(super) fn extent(&self) -> (&[Slot], u32) {
         (&self.slots, self.homes)
     }
 
     /// Whether one more slot would make runs long; then the table is to be laid out anew.
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= rows_for(self.homes as usize, self.slots.form())
+        self.len() >= rows_for(self.homes as usize)
     }
 
     /// Puts a row where `find` said it belongs; false if the run there reaches the end.
@@ -263,16 +245,11 @@ impl Table {
         let part = if rows.len() < SMALL && shrink == Shrink::Slowly { 4 } else { 16 };
         let more = (rows.len() / part).max(gone.saturating_mul(8).min(rows.len() / 2));
         let room = rows.len() + more.max(2);
-        let form = self.large.of(homes_for(room, Form::Plain).max(least) + TAIL);
-        self.laid_out_as(form, rows, homes_for(room, form).max(least))
+        self.with_homes(rows, homes_for(room).max(least))
     }
 
-    /// The table laid out anew in this form, with so many homes or some more.
-    fn laid_out_as(self, form: Form, rows: &[Row], homes: usize) -> Table {
-        let homes = match form {
-            Form::Plain => homes,
-            Form::Paged => (homes + PAGED_TAIL).next_multiple_of(PAGE_SLOTS) - PAGED_TAIL,
-        };
+    /// The table laid out anew with this many homes.
+    fn with_homes(self, rows: &[Row], homes: usize) -> Table {
         let homes_u32 = u32::try_from(homes).unwrap_or(u32::MAX);
         let mut end = 0;
         let place = |row: &Row| {
@@ -280,19 +257,19 @@ impl Table {
             end - 1
         };
         let taken: Vec<usize> = rows.iter().map(place).collect();
-        let slots = (homes + TAIL).max(end + TAIL);
-        let fits = slots <= MOST_PAGES * PAGE_SLOTS;
-        let mut slots = self.slots.cleared(slots, if fits { form } else { Form::Plain });
+        // The old slots are freed first, so that the new ones can take their memory.
+        let Table { slots: old, mut aside, .. } = self;
+        drop(old);
+        let mut slots = vec![FREE; homes.max(end) + TAIL].into_boxed_slice();
         for (index, row) in taken.iter().zip(rows) {
             slots[*index] = Slot::new(row);
         }
-        let (mut aside, large) = (self.aside, self.large);
         if let Some(aside) = &mut aside {
             aside.clear_columns();
         }
         let len = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let homes = homes_u32;
-        let mut table = Table { slots, homes, len, aside, ..Table::new(large) };
+        let mut table = Table { slots, homes, len, aside };
         rows.iter().for_each(|row| table.prepare_columns(row));
         for (column, value) in table.columns().zip([|row: &Row| row.limit, |row: &Row| row.place]) {
             if !column.is_empty() {
