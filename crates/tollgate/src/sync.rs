@@ -36,16 +36,6 @@ pub(crate) fn lock_briefly<T>(mutex: &BriefMutex<T>) -> BriefGuard<'_, T> {
     mutex.lock()
 }
 
-/// [`lock_briefly`], for who changes more than what is on the lock's own line.
-#[cfg(not(loom))]
-#[inline]
-pub(crate) fn lock_briefly_longer<T>(mutex: &BriefMutex<T>) -> BriefGuard<'_, T> {
-    match mutex.try_lock() {
-        Some(guard) => guard,
-        None => brief::lock_after_longer_waits(mutex),
-    }
-}
-
 #[cfg(not(loom))]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read()
@@ -62,7 +52,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(loom)]
-pub(crate) use self::{lock as lock_briefly, lock as lock_briefly_longer};
+pub(crate) use self::lock as lock_briefly;
 
 #[cfg(loom)]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {

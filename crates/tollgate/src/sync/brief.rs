@@ -2,25 +2,20 @@
 //! what comes next; a lock that has to look for sleepers, as parking_lot's, waits for the line first,
 //! and that is most of what a check of a hot key costs.
 //!
-//! Nobody wakes who waits: after some microseconds of looking, or some tens for several lines, when the holder has lost its core or
-//! lays a table out anew, a thread gives way to others, and then looks again after ever longer naps.
+//! An unlock wakes no thread. A waiting thread spins for some microseconds; when the holder has lost its
+//! core or lays a table out anew, it yields, and then looks again after ever longer naps.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::lock_api::{GuardNoSend, Mutex, MutexGuard, RawMutex};
+use parking_lot::lock_api::{GuardNoSend, RawMutex};
 
 /// How often a thread looks at a lock before it gives way, and how long it pauses in between: some
 /// microseconds in all. With longer pauses a thread misses its turn more often and the tail grows;
 /// with shorter ones it slows down the thread that holds the lock.
 const LOOKS: u32 = 64;
 const PAUSES: u32 = 2;
-
-/// The same for who changes several lines at a time: they go from core to core one after the other, and
-/// it takes less if each core does a few such changes before they go on.
-const LONGER_LOOKS: u32 = 16;
-const LONGER_PAUSES: u32 = 24;
 
 /// How often it gives way before it naps, and the longest nap.
 const YIELDS: u32 = 16;
@@ -70,20 +65,6 @@ unsafe impl RawMutex for Brief {
     }
 }
 
-/// Locks what somebody else has locked.
-#[cold]
-pub(crate) fn lock_after_longer_waits<T>(mutex: &Mutex<Brief, T>) -> MutexGuard<'_, Brief, T> {
-    for _ in 0..LONGER_LOOKS {
-        (0..LONGER_PAUSES).for_each(|_| std::hint::spin_loop());
-        if !mutex.is_locked()
-            && let Some(guard) = mutex.try_lock()
-        {
-            return guard;
-        }
-    }
-    mutex.lock()
-}
-
 impl Brief {
     #[cold]
     fn wait(&self) {
@@ -121,7 +102,7 @@ mod tests {
 
     use tollgate_testkit::eventually;
 
-    use super::{Brief, lock_after_longer_waits};
+    use super::Brief;
 
     type Mutex<T> = parking_lot::lock_api::Mutex<Brief, T>;
 
@@ -145,22 +126,18 @@ mod tests {
 
     #[test]
     fn who_waits_longer_than_it_looks_still_gets_the_lock() {
-        let ways: [fn(&Mutex<()>); 2] =
-            [|lock| drop(lock.lock()), |lock| drop(lock_after_longer_waits(lock))];
-        for way in ways {
-            let lock = Mutex::new(());
-            thread::scope(|scope| {
-                let held = lock.lock();
-                let waiter = scope.spawn(|| way(&lock));
-                // SAFETY: nothing is locked or unlocked by this.
-                let napped = || unsafe { lock.raw() }.napped.load(Ordering::Relaxed);
-                eventually("a thread that naps", napped);
-                assert!(lock.is_locked() && lock.try_lock().is_none());
-                drop(held);
-                waiter.join().expect("it gets the lock");
-            });
-            assert!(!lock.is_locked());
-        }
+        let lock = Mutex::new(());
+        thread::scope(|scope| {
+            let held = lock.lock();
+            let waiter = scope.spawn(|| drop(lock.lock()));
+            // SAFETY: nothing is locked or unlocked by this.
+            let napped = || unsafe { lock.raw() }.napped.load(Ordering::Relaxed);
+            eventually("a thread that naps", napped);
+            assert!(lock.is_locked() && lock.try_lock().is_none());
+            drop(held);
+            waiter.join().expect("it gets the lock");
+        });
+        assert!(!lock.is_locked());
     }
 
     #[test]

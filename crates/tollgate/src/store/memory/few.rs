@@ -118,7 +118,7 @@ pub(super) fn charge_few<const N: usize>(
 ) -> Option<Charged> {
     let place = &charges.first()?.spot.place;
     if charges.iter().all(|charge| charge.address() == place.address()) {
-        charge(unreserved(place, place.guard_several())?, charges, mets, now)
+        charge(unreserved(place, place.guard())?, charges, mets, now)
     } else {
         charge(Several::lock(charges)?, charges, mets, now)
     }
@@ -168,7 +168,6 @@ impl<'a, const N: usize> Several<'a, N> {
         let order = sorted(places);
         for at in 0..N {
             if at == 0 || is_lower(&order[at - 1], &order[at]) {
-                // Not the longer waits of `guard_several`: others would wait for what is held already.
                 shards.guards[at] = Some(unreserved(&order[at], order[at].guard())?);
             }
         }

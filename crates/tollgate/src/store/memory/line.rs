@@ -11,7 +11,7 @@ use super::reserved::Reserved;
 use super::shard::{Call, NewKey, Reclaim, Shard};
 use super::table::Slot;
 use crate::prefetch::{prefetch, prefetch_to_write};
-use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly, lock_briefly_longer};
+use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly};
 
 /// All shards of a store.
 #[derive(Debug)]
@@ -141,12 +141,6 @@ impl<'a> Place<'a> {
     #[inline(always)]
     pub(super) fn guard(&self) -> BriefGuard<'a, Shard> {
         lock_briefly(&self.0.shard)
-    }
-
-    /// [`guard`](Self::guard), for who changes words of several keys.
-    #[inline(always)]
-    pub(super) fn guard_several(&self) -> BriefGuard<'a, Shard> {
-        lock_briefly_longer(&self.0.shard)
     }
 
     #[inline(always)]
