@@ -18,6 +18,7 @@ mod killed_clients;
 mod lease;
 mod operations;
 mod outage_log;
+mod rejected;
 mod reservations_in_time;
 mod server;
 mod tls;

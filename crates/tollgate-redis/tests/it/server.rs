@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use crate::common::clock::{after_timeout, alone};
-use crate::common::{asking, builder, connect, golden, server, store, unique, wait};
+use crate::common::{asking, builder, connect, golden, needed, server, store, unique, wait};
 use redis::{Client, Commands, Connection};
 use tollgate::{Block, CalendarUnit, Limit, Policy, Request, Rule};
 use tollgate_redis::{RedisGate, RedisLimiter, RedisStore, StoreError};
@@ -368,14 +368,6 @@ fn limits_that_cannot_be_kept_exact_are_refused() {
         reasons += &format!("{text}\n    {reason}\n");
     }
     golden("limits_that_cannot_be_kept_exact.txt", &reasons);
-}
-
-/// The commands that docs/redis.md says a user needs.
-fn needed() -> Vec<&'static str> {
-    let docs = include_str!("../../../../docs/redis.md");
-    let (_, rest) = docs.split_once("The user needs ").unwrap();
-    let (said, _) = rest.split_once(" on keys `tg:*`").unwrap();
-    said.split('`').skip(1).step_by(2).collect()
 }
 
 #[test]

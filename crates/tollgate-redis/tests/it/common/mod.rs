@@ -143,3 +143,11 @@ impl LimiterUnderTest for InjectedLimiter {
         wait(self.0.reset(key)).expect("the server answers");
     }
 }
+
+/// The commands that docs/redis.md says a user needs.
+pub(crate) fn needed() -> Vec<&'static str> {
+    let docs = include_str!("../../../../../docs/redis.md");
+    let (_, rest) = docs.split_once("The user needs ").unwrap();
+    let (said, _) = rest.split_once(" on keys `tg:*`").unwrap();
+    said.split('`').skip(1).step_by(2).collect()
+}
