@@ -93,6 +93,11 @@ impl StoreError {
             | StoreError::Request(_) => false,
         }
     }
+
+    /// Whether a node of a Cluster refuses because slots of other nodes are served by none.
+    pub(crate) fn is_cluster_down(&self) -> bool {
+        matches!(self, StoreError::Refused(why) if why.contains("CLUSTERDOWN"))
+    }
 }
 
 impl From<LimitError> for StoreError {
@@ -169,15 +174,27 @@ const CANNOT_SERVE: [&str; 11] = [
 
 /// Whether the server says that it cannot serve, and not that this command is wrong.
 pub(crate) fn cannot_serve(error: &RedisError) -> bool {
-    let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    CANNOT_SERVE.into_iter().any(|code| is_of_code(error, code))
+}
+
+/// Whether the user lacks the right to a command or a key, by itself or in a script.
+pub(crate) fn lacks_rights(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    // Redis 7.0 has no code of its own for it in a script.
+    is_of_code(error, "NOPERM")
+        || detail.contains("user executing the script can't")
+        || detail.contains("ACL failure in script")
+}
+
+fn is_of_code(error: &RedisError, code: &str) -> bool {
+    let detail = error.detail().unwrap_or_default();
     // Until 6.2 the code of what a script called is in the message.
-    let within =
-        |code: &str| detail.contains("user_script") && detail.contains(&format!("-{code} "));
-    CANNOT_SERVE.into_iter().any(|known| code == known || within(known))
+    let within = || detail.contains("user_script") && detail.contains(&format!("-{code} "));
+    error.code() == Some(code) || within()
 }
 
 /// An error that the script raised, not one that kept it from running or writing.
 fn is_script_error(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
-    detail.contains("user_script") && !cannot_serve(error)
+    detail.contains("user_script") && !cannot_serve(error) && !lacks_rights(error)
 }

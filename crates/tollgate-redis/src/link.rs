@@ -4,22 +4,24 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, RedisError, Value, cmd, pipe};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind,
+    Value, cmd, pipe,
+};
 use tokio::time::timeout;
 
 use crate::bounds::WAITING_COMMANDS;
 use crate::error::{StoreError, Teller};
 use crate::routed::{Address, probe_key, ranges};
+use crate::script;
 use crate::sentinel::Sentinels;
 use crate::target::shown;
 
 /// The oldest server that can be used: PXAT came with it.
 const OLDEST: (u64, u64) = (6, 2);
 
-/// What the server is asked before it is trusted again: whether a script may write. PING is
-/// answered by a replica, too, and by a server that is out of memory.
-const MAY_WRITE: &str = "return {redis.call('SET', KEYS[1], '', 'PX', 1)}";
-const MAY_WRITE_KEY: &str = "tg:{}:probe";
+/// The key of a probe, but in a Cluster.
+const PROBE_KEY: &str = "tg:{}:probe";
 
 /// How to get a link.
 pub(crate) struct Dialer {
@@ -100,32 +102,36 @@ impl Dialer {
         made.map(Link).map_err(tell)
     }
 
-    /// Sees that a script may write, and is answered no later than calls must be.
+    /// [`ask_probe`](Self::ask_probe), answered no later than calls must be.
     pub(crate) async fn probe(&self, link: &Link, within: Duration) -> Result<(), StoreError> {
-        let probed = async {
-            let question = match &self.end {
-                End::Server(_) | End::Sentinels(_) => self.question(),
-                End::Node(_, at) => {
-                    let slots = link.ask(cmd("CLUSTER").arg("SLOTS")).await?;
-                    // One that serves nothing has nothing to write: that it answers is enough.
-                    let Some(key) = probe_key(&ranges(slots, at), at) else { return Ok(()) };
-                    may_write(&key)
-                }
-            };
-            link.ask(&question).await.map(drop)
-        };
-        match timeout(within, probed).await {
+        match timeout(within, self.ask_probe(link)).await {
             Ok(answer) => answer.map_err(|error| self.tell(&error)),
             Err(_) => Err(StoreError::TimedOut(within)),
         }
     }
 
-    /// What to ask where nobody else asks anything, to know whether calls would be answered: of a
-    /// node, whose slots are not known here, only whether it is there.
-    pub(crate) fn question(&self) -> Cmd {
-        match &self.end {
-            End::Server(_) | End::Sentinels(_) => may_write(MAY_WRITE_KEY),
-            End::Node(..) => cmd("PING"),
+    /// Runs the commands that decisions use, as decisions do: by the script's hash. PING is answered by
+    /// a replica, too, by a server that is out of memory, and to a user who may run no script.
+    pub(crate) async fn ask_probe(&self, link: &Link) -> Result<(), RedisError> {
+        let key = match &self.end {
+            End::Server(_) | End::Sentinels(_) => PROBE_KEY.to_owned(),
+            End::Node(_, at) => {
+                let slots = link.ask(cmd("CLUSTER").arg("SLOTS")).await?;
+                // One that serves nothing has nothing to write: that it answers is enough.
+                let Some(key) = probe_key(&ranges(slots, at), at) else { return Ok(()) };
+                key
+            }
+        };
+        let question = |name: &str, script: &str| {
+            let mut question = cmd(name);
+            question.arg(script).arg(1).arg(&key).arg("").arg("probe").arg("");
+            question
+        };
+        match link.ask(&question("EVALSHA", script::SINGLE.hash())).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                link.ask(&question("EVAL", script::SINGLE.source())).await.map(drop)
+            }
+            answer => answer.map(drop),
         }
     }
 
@@ -198,12 +204,6 @@ impl Facts {
         let mut lines = self.0.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     }
-}
-
-fn may_write(key: &str) -> Cmd {
-    let mut question = cmd("EVAL");
-    question.arg(MAY_WRITE).arg(1).arg(key);
-    question
 }
 
 fn teller(info: &ConnectionInfo, timeout: Duration) -> Teller {

@@ -17,6 +17,7 @@ pub(crate) static SINGLE: Text = Text::new(concat!(
     include_str!("script/3_change.lua"),
     include_str!("script/4_block.lua"),
     include_str!("script/4_fetch.lua"),
+    include_str!("script/4_probe.lua"),
     include_str!("script/4_swap.lua"),
     include_str!("script/4_beat.lua"),
     include_str!("script/5_decide.lua"),

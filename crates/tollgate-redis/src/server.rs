@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::bounds::STRIKES;
 use crate::breaker::{Breaker, Failure, Numbered};
-use crate::error::{StoreError, cannot_serve};
+use crate::error::{StoreError, cannot_serve, lacks_rights};
 use crate::link::Dialer;
 use crate::outage::Health;
 
@@ -52,25 +52,31 @@ impl Server {
         self.0.health()
     }
 
-    /// Sees whether calls would be answered, and connects where there is no connection. Health says
-    /// what it came to; nothing is asked during an outage, which is looked after anyway.
+    /// Whether decisions would be answered, by a script that runs the commands they use. Connects if
+    /// there is no connection. [`health`](Self::health) has the result too. During an outage it asks
+    /// nothing: the background task probes then.
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         if let Some(away) = self.0.outage() {
             return Err(away);
         }
         // No caller waits here, so that a connection may take the time that connections may.
         self.0.link().await?;
-        let question = self.0.dialer().question();
         let mut probed = Ok(());
         // As often as it takes to be sure that it hangs.
         for _ in 0..STRIKES {
-            let asked = async { self.ask(&question).await.map(drop).map_err(Failed::told) };
+            let asked = async { self.ask_probe().await.map_err(Failed::told) };
             probed = self.within(asked).await;
             if !matches!(probed, Err(StoreError::TimedOut(_))) {
                 break;
             }
         }
         probed
+    }
+
+    async fn ask_probe(&self) -> Result<(), Failed> {
+        let link = self.0.link().await.map_err(Failed::Told)?;
+        let answer = self.0.dialer().ask_probe(&link.link).await;
+        self.heard(&link, true, answer)
     }
 
     /// Does the work of one call, all its round trips together no longer than a call may take, and
@@ -100,14 +106,15 @@ impl Server {
     /// Sends a command and waits for the answer. The caller bounds the time.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, Failed> {
         let link = self.0.link().await.map_err(Failed::Told)?;
-        let answer = self.heard(&link, link.link.ask(command).await)?;
+        let answer = self.heard(&link, is_decision(command), link.link.ask(command).await)?;
         self.checked(&link, command, answer)
     }
 
     /// The same behind ASKING, for a key that is being moved to this node.
     pub(crate) async fn ask_asking(&self, command: &Cmd) -> Result<Value, Failed> {
         let link = self.0.link().await.map_err(Failed::Told)?;
-        let answer = self.heard(&link, link.link.ask_asking(command).await)?;
+        let answer = link.link.ask_asking(command).await;
+        let answer = self.heard(&link, is_decision(command), answer)?;
         self.checked(&link, command, answer)
     }
 
@@ -123,8 +130,14 @@ impl Server {
         Err(Failed::Told(error))
     }
 
-    /// An answer in our words; the breaker hears of it, too.
-    fn heard(&self, link: &Numbered, answer: Result<Value, RedisError>) -> Result<Value, Failed> {
+    /// An answer in our words, of which the breaker learns. A user who lacks a right that a decision
+    /// needs has no store; one who lacks another right has.
+    fn heard<T>(
+        &self,
+        link: &Numbered,
+        is_decision: bool,
+        answer: Result<T, RedisError>,
+    ) -> Result<T, Failed> {
         let error = match answer {
             Ok(answer) => {
                 self.0.answered(link);
@@ -136,7 +149,9 @@ impl Server {
         match &told {
             _ if self.0.dialer().is_node() && is_redirection(&error) => self.0.answered(link),
             StoreError::Unreachable(_) => self.0.link_failed(link, Failure::Lost, &told),
-            StoreError::Refused(_) if cannot_serve(&error) => {
+            StoreError::Refused(_)
+                if cannot_serve(&error) || is_decision && lacks_rights(&error) =>
+            {
                 self.0.link_failed(link, Failure::Refused, &told);
             }
             StoreError::Unsuitable(_) => self.0.link_failed(link, Failure::Refused, &told),
@@ -144,6 +159,20 @@ impl Server {
         }
         Err(Failed::Link(error, told))
     }
+}
+
+/// Whether a command is a call of the script for anything but a heartbeat, without which decisions go on.
+fn is_decision(command: &Cmd) -> bool {
+    let mut args = command.args_iter().skip(2);
+    let keys = match args.next() {
+        Some(Arg::Simple(keys)) => {
+            std::str::from_utf8(keys).ok().and_then(|keys| keys.parse().ok())
+        }
+        _ => None,
+    };
+    // Behind the keys stand the time and what the script is to do.
+    let purpose = args.nth(keys.unwrap_or(0_usize).saturating_add(1));
+    is_script(command) && !matches!(purpose, Some(Arg::Simple(b"beat")))
 }
 
 fn is_script(command: &Cmd) -> bool {

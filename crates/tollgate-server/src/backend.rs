@@ -201,7 +201,7 @@ impl Backend {
     pub fn health(&self) -> Option<Health> {
         match self {
             Backend::Memory(_) => None,
-            Backend::Redis(gate) => Some(gate.store().health()),
+            Backend::Redis(gate) => Some(gate.health()),
         }
     }
 
@@ -215,7 +215,7 @@ impl Backend {
         match self {
             Backend::Memory(_) => {}
             // What came of it is in the store's health, and in the log when it changes.
-            Backend::Redis(gate) => drop(gate.store().probe().await),
+            Backend::Redis(gate) => drop(gate.probe().await),
         }
     }
 

@@ -6,19 +6,21 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use redis::{Value, cmd};
 use tollgate::port::{read_override, write_override};
-use tollgate::{Client, Override};
+use tollgate::{Client, Clock, Override, Timestamp};
 
 use super::builder::GateError;
 use super::names::Values;
 use super::{Inner, RedisGate, portable};
 use crate::bounds::{MAX_SHARED, POLL};
 use crate::error::StoreError;
+use crate::layout::shown;
+use crate::outage::{Health, Outage};
 use crate::request::Reply;
 use crate::script;
 
@@ -39,6 +41,10 @@ pub(super) struct Shared {
     version: Mutex<Option<Vec<u8>>>,
     /// Whether it was ever read.
     known: AtomicBool,
+    /// Why the server rejects the question for it, and since when; only while it was never read. No
+    /// request is decided without it.
+    rejected: Mutex<Option<(Timestamp, StoreError)>>,
+    rejections: AtomicU64,
     /// Whether somebody is asking for the version.
     polling: Arc<AtomicBool>,
     /// The keys in Redis of blocks that were set by hand, and whether there are any.
@@ -65,6 +71,8 @@ impl Shared {
             key: format!("tg:{{}}:shared:{namespace}").into_bytes(),
             version: Mutex::default(),
             known: AtomicBool::new(false),
+            rejected: Mutex::default(),
+            rejections: AtomicU64::new(0),
             polling: Arc::default(),
             by_hand: RwLock::default(),
             any_by_hand: AtomicBool::new(false),
@@ -102,8 +110,59 @@ impl RedisGate {
         Ok(!is_known)
     }
 
+    /// The state of the store, as [`RedisStore::health`](crate::RedisStore::health) has it. A server
+    /// that answers, but rejects what every decision of this gate needs, is an outage here too.
+    pub fn health(&self) -> Health {
+        let (shared, store) = (&self.0.shared, &self.0.store);
+        let mut health = store.health();
+        health.outages += shared.rejections.load(Ordering::Relaxed);
+        let rejected = shared.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (None, Some((since, why))) = (&health.outage, &*rejected) {
+            let (address, why) = (store.connection().address().to_owned(), why.clone());
+            let lasted = Clock::system().now().since(*since);
+            health.outage = Some(Outage { address, lasted, why, failed_calls: 0 });
+        }
+        health
+    }
+
+    /// Asks the server whether it would decide requests: see [`RedisStore::probe`](crate::RedisStore::probe).
+    ///
+    /// # Errors
+    /// The reason why it would not.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.0.store.probe().await?;
+        self.refresh().await
+    }
+
     /// Reads what the fleet shares, if it has changed.
     pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+        let read = self.read_shared().await.map_err(|error| match error {
+            StoreError::Refused(why) if why.contains("WRONGTYPE") => {
+                StoreError::Foreign(shown(&self.0.shared.key))
+            }
+            error => error,
+        });
+        self.note_rejection(read.as_ref().err());
+        read
+    }
+
+    fn note_rejection(&self, error: Option<&StoreError>) {
+        let shared = &self.0.shared;
+        let mut rejected = shared.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_rejection =
+            |error: &&StoreError| matches!(error, StoreError::Refused(_) | StoreError::Foreign(_));
+        match error.filter(is_rejection) {
+            Some(error) if !shared.known.load(Ordering::Relaxed) => {
+                if rejected.is_none() {
+                    shared.rejections.fetch_add(1, Ordering::Relaxed);
+                    *rejected = Some((Clock::system().now(), error.clone()));
+                }
+            }
+            _ => *rejected = None,
+        }
+    }
+
+    async fn read_shared(&self) -> Result<(), StoreError> {
         let shared = &self.0.shared;
         let connection = self.0.store.connection();
         let version = connection.send(cmd("HGET").arg(&shared.key).arg(VERSION)).await?;

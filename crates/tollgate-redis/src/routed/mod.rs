@@ -164,8 +164,12 @@ impl Routed {
         let failed_calls = self.failed_calls.load(Ordering::Relaxed);
         let outages = all.iter().map(|health| health.outages).sum::<u64>();
         let is_away = is_known || all.iter().all(|health| health.outage.is_some());
-        let mut outage: Option<Outage> =
-            all.into_iter().filter_map(|health| health.outage).max_by_key(|outage| outage.lasted);
+        // While a node is away, all others may answer CLUSTERDOWN: they are not the reason.
+        let is_reason = |outage: &Outage| !outage.why.is_cluster_down();
+        let mut outage: Option<Outage> = all
+            .into_iter()
+            .filter_map(|health| health.outage)
+            .max_by_key(|outage| (is_reason(outage), outage.lasted));
         if !is_known && let Some(outage) = &mut outage {
             // There has never been an answer.
             outage.failed_calls = failed_calls;

@@ -284,3 +284,27 @@ fn a_server_says_what_is_leased_and_gives_it_back_when_it_stops() {
     let left = other.post("/v1/peek", ANA).json()["remaining"].as_u64().unwrap();
     assert_eq!(left, 10_000 - taken, "what was left in hand is there again");
 }
+
+/// Lets the user `ana` of a server run everything but `revoked`.
+fn revoke(server: &RedisServer, revoked: &str) {
+    let rights = format!("ACL SETUSER ana reset on >secret ~tg:* +@all {revoked}");
+    command(server.port(), &rights);
+}
+
+#[test]
+fn redis_that_rejects_every_decision_is_shown_as_unavailable() {
+    let redis = RedisServer::start();
+    revoke(&redis, "-evalsha");
+    let server = over(&format!("redis://ana:secret@127.0.0.1:{}", redis.port()));
+    let readyz = || server.ask("GET /readyz", &[]).body;
+    eventually("the probe", || readyz().contains("redis refused"));
+    assert!(readyz().contains("'evalsha'"), "{}", readyz());
+    assert!(!readyz().contains("secret"), "{}", readyz());
+    let metrics = server.ask("GET /metrics", &[]).body;
+    assert_eq!(metric_in(&metrics, "tollgate_store_up"), Some(0));
+    assert_eq!(metric_in(&metrics, "tollgate_store_outages_total"), Some(1));
+    assert_eq!(server.post("/v1/check", ANA).json()["degraded"], true);
+    revoke(&redis, "");
+    eventually("the end of the outage", || readyz() == "ready\n");
+    assert!(server.post("/v1/check", ANA).json().get("degraded").is_none());
+}
