@@ -19,6 +19,8 @@ mod gate;
 mod headers;
 mod hostile;
 mod keys;
+#[cfg(feature = "tokio")]
+mod late_waiters;
 mod lease;
 mod limit_decimals;
 mod limit_text;
