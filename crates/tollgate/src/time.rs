@@ -41,6 +41,26 @@ impl Timestamp {
         Timestamp::from_nanos(self.0.saturating_add(nanos))
     }
 
+    /// The moment `nanos` nanoseconds later, or the last one that can be told.
+    pub(crate) const fn after_nanos(self, nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(self.0.saturating_add(nanos))
+    }
+
+    /// The moment of an instant of the machine's monotonic clock.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of_instant(instant: Instant) -> Timestamp {
+        let base = BASE.get_or_init(Base::new);
+        let then = Timestamp::from_nanos(base.unix_nanos);
+        match instant.checked_duration_since(base.instant) {
+            Some(later) => then.after(later),
+            None => {
+                let earlier = base.instant.duration_since(instant).as_nanos();
+                let earlier = u64::try_from(earlier).unwrap_or(u64::MAX);
+                Timestamp(then.0.saturating_sub(earlier))
+            }
+        }
+    }
+
     /// How long after `earlier` this is; zero if it is not.
     pub const fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -6,27 +6,29 @@ use std::task::{Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::algorithm::Taken;
+use super::queue::{ServeCall, WaitGrant, WaitQueue, WaitRequest, WakeList};
 use crate::bounds::DEFAULT_QUEUE;
 use crate::decision::{CostError, Decision, Outcome};
 use crate::key::{Fingerprint, Key, KeyName};
 use crate::limiter::Limiter;
 use crate::store::memory::Entry;
-#[cfg(feature = "tokio")]
-use crate::time::Clock;
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 /// A wait for units of a key, made by [`Limiter::acquire`].
 ///
-/// `.await` it (feature `tokio`) or block a thread with [`wait`](Self::wait). Who asks first is
-/// served first; dropping it gives its place, and whatever it took, back: a leaky queue's turn only
-/// if nobody has been told a later one.
+/// `.await` it (feature `tokio`) or block a thread with [`wait`](Self::wait). Waiters of a key are
+/// served in the order in which they began to wait. Dropping a wait leaves the queue and returns
+/// its units; a leaky queue's turn is returned only if no later turn was given out.
 ///
-/// Awaited on the machine's clock it sleeps by tokio's timer, which counts whole milliseconds.
+/// Each waiter is charged for the instant at which its units came, so a timer that wakes it later
+/// does not slow down those behind it. The decision it returns has the figures of that instant.
+///
+/// An awaited wait sleeps by tokio's timer, which counts whole milliseconds, and reads tokio's
+/// clock. If that is paused, as in a test, the wait follows it.
 ///
 /// # Panics
-/// Polled outside a tokio runtime that has its timer enabled, where it has to sleep; not on a
-/// [`ManualClock`](crate::ManualClock).
+/// If it has to sleep and is polled outside a tokio runtime with an enabled timer. A wait on a
+/// [`ManualClock`](crate::ManualClock) needs no runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,50 +48,45 @@ pub struct Acquire {
     cost: u64,
     within: Option<Duration>,
     queue: usize,
-    stage: Stage,
+    stage: WaitStage,
     #[cfg(feature = "tokio")]
     pub(super) alarm: super::alarm::Alarm,
 }
 
-/// How far a wait has come.
+/// The progress of a wait.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum WaitStage {
     New,
-    /// In the queue, to leave it by the deadline.
     Queued {
         ticket: u64,
-        deadline: Option<Timestamp>,
     },
-    /// Its units are taken; it goes ahead when its turn comes.
-    Turn {
-        until: Timestamp,
-        decision: Decision,
-    },
+    /// The units are taken; the wait ends at the turn of a leaky queue.
+    Granted(WaitGrant),
     Done,
 }
 
-/// Where a wait stands after a look.
+/// What to do next in a wait.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum WaitStep {
     Ready(Result<Decision, AcquireError>),
-    /// To look again at this time, or when woken.
-    Wait(Option<Timestamp>),
+    /// Take the next step at this time, or when woken.
+    Sleep(Option<Timestamp>),
 }
 
-/// Why a wait was refused.
+/// The reason why a wait was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireError {
     /// The cost can never be taken.
     Cost(CostError),
-    /// As many wait for the key as may.
+    /// The key's queue is full.
     QueueFull {
-        /// How many.
+        /// The number of waiters in it.
         waiting: usize,
     },
     /// The units cannot be had by the deadline.
     TooLate {
-        /// After how long they could be, as far as is known.
+        /// The time until they could be had, as far as is known.
         ready_after: Duration,
     },
 }
@@ -104,26 +101,25 @@ impl Acquire {
             cost: 1,
             within: None,
             queue: DEFAULT_QUEUE,
-            stage: Stage::New,
+            stage: WaitStage::New,
             #[cfg(feature = "tokio")]
             alarm: super::alarm::Alarm::default(),
         }
     }
 
-    /// How many units to wait for; one if not said.
+    /// Sets the number of units to wait for. Default: 1.
     pub fn cost(mut self, units: u64) -> Acquire {
         self.cost = units;
         self
     }
 
-    /// How long to wait at most; for ever if not said. A wait that cannot end in time is refused
-    /// at once.
+    /// Sets the longest wait. Default: no limit. A wait that cannot end in time is refused at once.
     pub fn within(mut self, patience: Duration) -> Acquire {
         self.within = Some(patience);
         self
     }
 
-    /// How many may wait for the key, this one included; 1024 if not said.
+    /// Sets how many may wait for the key, this one included. Default: 1024.
     pub fn queue(mut self, waiters: usize) -> Acquire {
         self.queue = waiters;
         self
@@ -132,19 +128,19 @@ impl Acquire {
     /// Blocks the thread until the units are taken.
     ///
     /// # Errors
-    /// Where the wait is refused.
+    /// If the wait is refused.
     pub fn wait(mut self) -> Result<Decision, AcquireError> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         loop {
-            match self.step(&waker) {
-                Step::Ready(answer) => return answer,
-                Step::Wait(until) => self.park(until, &waker),
+            match self.step(self.limiter.memory().now(), &waker) {
+                WaitStep::Ready(answer) => return answer,
+                WaitStep::Sleep(until) => self.park(until, &waker),
             }
         }
     }
 
     fn park(&self, until: Option<Timestamp>, waker: &Waker) {
-        let clock = &self.limiter.memory().settings.clock;
+        let clock = self.clock();
         match (clock.manual(), until) {
             (_, None) => std::thread::park(),
             (None, Some(until)) => std::thread::park_timeout(until.since(clock.now())),
@@ -156,162 +152,164 @@ impl Acquire {
         }
     }
 
-    /// Looks where the wait stands, and goes on with it. `waker` is called when to look again.
-    pub(super) fn step(&mut self, waker: &Waker) -> Step {
-        let step = match self.stage {
-            Stage::New => self.arrive(waker),
-            Stage::Queued { ticket, deadline } => self.look_again(ticket, deadline, waker),
-            Stage::Turn { until, decision, .. } => {
-                if self.limiter.memory().now() >= until {
-                    Step::Ready(Ok(decision))
-                } else {
-                    Step::Wait(Some(until))
-                }
-            }
-            Stage::Done => Step::Wait(None),
+    /// Takes the next step of the wait. `waker` is called when to take another one.
+    pub(super) fn step(&mut self, now: Timestamp, waker: &Waker) -> WaitStep {
+        let outcome = match self.stage {
+            WaitStage::New => self.arrive(now, waker),
+            WaitStage::Queued { ticket } => self.look_again(now, ticket, waker),
+            WaitStage::Granted(grant) => Ok(Ok(grant)),
+            WaitStage::Done => Err(None),
         };
-        if matches!(step, Step::Ready(_)) {
-            self.stage = Stage::Done;
+        match outcome {
+            Err(until) => {
+                // At the last moment there is, time stands still: only another call changes that.
+                WaitStep::Sleep(until.filter(|at| now < Timestamp::MAX || *at < now))
+            }
+            Ok(Ok(grant)) if grant.turn() > now => {
+                self.stage = WaitStage::Granted(grant);
+                WaitStep::Sleep(Some(grant.turn()))
+            }
+            Ok(outcome) => {
+                self.stage = WaitStage::Done;
+                WaitStep::Ready(outcome.map(|grant| grant.decision))
+            }
         }
-        step
     }
 
-    /// Takes the units if nobody waits before it and they are there; queues otherwise.
-    fn arrive(&mut self, waker: &Waker) -> Step {
+    /// Takes the units if they are there and the queue is empty; enters the queue otherwise.
+    fn arrive(&mut self, now: Timestamp, waker: &Waker) -> WaitOutcome {
         let limiter = self.limiter.clone();
         let memory = limiter.memory();
-        // Read before the lock: what times out meanwhile wakes waiters, which locks queues.
-        let now = memory.now();
-        let mut queues = memory.waiting.lock(self.fingerprint);
-        let deadline = self.within.map(|patience| now.after(patience));
-        let queue = queues.get(&self.fingerprint);
-        let waiting = queue.map_or(0, super::queue::Queue::len);
-        if let Outcome::Invalid(error) = self.peek(now).outcome() {
-            return Step::Ready(Err(AcquireError::Cost(error)));
+        let peeked = self.with_entry(|entry| memory.peek(entry, now, self.cost));
+        match peeked.outcome() {
+            Outcome::Invalid(error) => return Ok(Err(AcquireError::Cost(error))),
+            _ if self.cost == 0 => return Ok(Ok(WaitGrant { due: now, decision: peeked })),
+            _ => {}
         }
-        if let Some(deadline) = deadline {
-            let before = queue.into_iter().flat_map(super::queue::Queue::costs);
-            let ready = self.ready_at(before.chain([self.cost]), now, deadline);
+        let request = WaitRequest {
+            named: Arc::clone(limiter.named()),
+            cost: self.cost,
+            arrived: now,
+            deadline: self.within.map_or(Timestamp::MAX, |patience| now.after(patience)),
+        };
+        // Dropped in reverse order: the wakers are called once the lock is released.
+        let mut wakes = WakeList::default();
+        let mut queues = memory.waiting.lock(self.fingerprint);
+        if let Some(queue) = queues.get_mut(&self.fingerprint) {
+            self.serve(queue, now, None, &mut wakes);
+        }
+        let queue = queues.get(&self.fingerprint);
+        let waiting = queue.map_or(0, WaitQueue::len);
+        if self.within.is_some() {
+            let before = queue.into_iter().flat_map(WaitQueue::requests);
+            let ready = self.ready_at(before, &request, now);
             let ready = ready.min(self.held_until().unwrap_or(ready));
-            if ready > deadline {
-                return Step::Ready(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
+            if ready > request.deadline {
+                return Ok(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
             }
         }
         if waiting == 0 {
-            let decision = self.charge(now);
+            let decision = self.with_entry(|entry| memory.charge(entry, now, self.cost));
             if decision.is_allowed() {
-                return self.go_ahead(now, decision);
+                return Ok(Ok(WaitGrant { due: now, decision }));
             }
         }
         if waiting >= self.queue {
-            return Step::Ready(Err(AcquireError::QueueFull { waiting }));
+            return Ok(Err(AcquireError::QueueFull { waiting }));
         }
-        let ticket = memory.waiting.enter(&mut queues, self.fingerprint, self.cost, waker);
-        self.stage = Stage::Queued { ticket, deadline };
+        let ticket = memory.waiting.enter(&mut queues, self.fingerprint, request, waker);
+        self.stage = WaitStage::Queued { ticket };
         drop(queues);
-        // Looked at once more now that it can be woken: units that came back in between are seen.
-        self.look_again(ticket, deadline, waker)
+        // Served once more now that it can be woken: units that came back in between are seen.
+        self.look_again(now, ticket, waker)
     }
 
-    fn look_again(&mut self, ticket: u64, deadline: Option<Timestamp>, waker: &Waker) -> Step {
+    /// Serves the queue. Returns this waiter's outcome, or when to look again.
+    fn look_again(&mut self, now: Timestamp, ticket: u64, waker: &Waker) -> WaitOutcome {
         let limiter = self.limiter.clone();
         let memory = limiter.memory();
-        let now = memory.now();
+        // Dropped in reverse order: the wakers are called once the lock is released.
+        let mut wakes = WakeList::default();
         let mut queues = memory.waiting.lock(self.fingerprint);
         let Some(queue) = queues.get_mut(&self.fingerprint) else {
-            return Step::Wait(deadline);
+            return Err(None);
         };
         queue.set_waker(ticket, waker);
-        let mut wake_at = deadline;
-        let mut answer = None;
-        if queue.is_head(ticket) {
-            // A queue's turn may come too late though the units are there.
-            let turn = now.after(self.peek(now).delay());
-            let in_time = deadline.is_none_or(|deadline| turn <= deadline);
-            match in_time.then(|| self.charge(now)) {
-                Some(decision) if decision.is_allowed() => {
-                    answer = Some(self.go_ahead(now, decision));
-                }
-                Some(decision) => wake_at = decision.retry_after().map(|wait| now.after(wait)),
-                None => wake_at = Some(turn),
+        let next = self.serve(queue, now, Some(ticket), &mut wakes);
+        let mut outcome = queue.take_outcome(ticket);
+        if outcome.is_none() {
+            if queue.is_head(ticket) {
+                return Err(next);
             }
-            // A reservation that times out first may leave its units to this one.
-            wake_at = wake_at.map(|at| at.min(self.held_until().unwrap_or(at)));
+            let Some(request) = queue.request(ticket) else { return Err(None) };
+            let deadline = (request.deadline < Timestamp::MAX).then_some(request.deadline);
+            if !request.is_late(now) {
+                return Err(deadline);
+            }
+            let ready = self.ready_at(queue.requests_before(ticket), request, now);
+            outcome = Some(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
         }
-        let late = deadline.is_some_and(|deadline| now >= deadline || wake_at > Some(deadline));
-        if answer.is_none() && late {
-            let ready = self.ready_at(queue.costs_up_to(ticket), now, Timestamp::MAX);
-            answer =
-                Some(Step::Ready(Err(AcquireError::TooLate { ready_after: ready.since(now) })));
-        }
-        let Some(answer) = answer else {
-            // At the last moment that can be told time stands still: only a call can change that.
-            return Step::Wait(wake_at.filter(|at| now < Timestamp::MAX || *at < now));
-        };
-        let next = memory.waiting.leave(&mut queues, self.fingerprint, ticket);
-        drop(queues);
-        if let Some(next) = next {
-            next.wake();
-        }
-        if matches!(answer, Step::Ready(_)) {
-            self.stage = Stage::Done;
-        }
-        answer
+        memory.waiting.leave(&mut queues, self.fingerprint, ticket, &mut wakes);
+        outcome.ok_or(None)
     }
 
-    /// The units are taken: ready, or for a leaky queue, in its turn.
-    fn go_ahead(&mut self, now: Timestamp, decision: Decision) -> Step {
-        if decision.delay().is_zero() {
-            return Step::Ready(Ok(decision));
-        }
-        let until = now.after(decision.delay());
-        self.stage = Stage::Turn { until, decision };
-        Step::Wait(Some(until))
-    }
-
-    /// When the last of `costs` would be admitted, and have its turn: each is, on a copy of the
-    /// state, as soon as the limit allows. No further than `enough`.
-    fn ready_at(
+    fn serve(
         &self,
-        costs: impl Iterator<Item = u64>,
+        queue: &mut WaitQueue,
         now: Timestamp,
-        enough: Timestamp,
+        own: Option<u64>,
+        wakes: &mut WakeList,
+    ) -> Option<Timestamp> {
+        let (memory, fingerprint, name) = (self.limiter.memory(), self.fingerprint, &self.name);
+        let call = ServeCall { memory, fingerprint, name, now, own };
+        memory.waiting.serve(queue, &call, wakes)
+    }
+
+    /// Returns when `last` would go ahead after all of `before`, if nothing else arrives. The
+    /// search ends at its deadline.
+    fn ready_at<'a>(
+        &self,
+        before: impl Iterator<Item = &'a WaitRequest>,
+        last: &'a WaitRequest,
+        now: Timestamp,
     ) -> Timestamp {
         let plan = &self.limiter.named().plan;
         let mut state = self.with_entry(|entry| self.limiter.memory().state(entry, now));
-        let (mut at, mut turn) = (now, now);
-        for cost in costs {
-            let figures = plan.decide(state.as_ref(), at.as_nanos(), cost);
+        let mut at = now;
+        let enough = if last.is_late(now) { Timestamp::MAX } else { last.deadline };
+        for request in before.chain([last]) {
+            let figures = plan.decide(state.as_ref(), at.as_nanos(), request.cost);
             if !figures.allowed() {
-                at = at.after(Duration::from_nanos(figures.retry_after()));
+                at = at.after_nanos(figures.retry_after());
             }
-            let delay = plan.decide(state.as_ref(), at.as_nanos(), cost).delay();
-            turn = at.after(Duration::from_nanos(delay));
-            if turn > enough {
-                break;
+            let delay = plan.decide(state.as_ref(), at.as_nanos(), request.cost).delay();
+            let turn = at.after_nanos(delay);
+            if turn > enough || std::ptr::eq(request, last) {
+                return turn;
             }
-            plan.take(state.as_mut(), at.as_nanos(), cost);
+            plan.take(state.as_mut(), at.as_nanos(), request.cost);
         }
-        turn
+        at
     }
 
-    /// When the first reservation of the key times out, if any does.
+    /// Returns when the first reservation of the key times out, if any does.
     fn held_until(&self) -> Option<Timestamp> {
         let until = self.limiter.memory().held_until(self.fingerprint)?;
         (until < Timestamp::MAX).then_some(until)
     }
 
+    pub(super) fn clock(&self) -> &Clock {
+        &self.limiter.memory().settings.clock
+    }
+
+    /// The time for a future: tokio's, unless the clock is a manual one.
     #[cfg(feature = "tokio")]
-    pub(super) fn clock(&self) -> Clock {
-        self.limiter.memory().settings.clock.clone()
-    }
-
-    fn charge(&self, now: Timestamp) -> Decision {
-        self.with_entry(|entry| self.limiter.memory().charge(entry, now, self.cost))
-    }
-
-    fn peek(&self, now: Timestamp) -> Decision {
-        self.with_entry(|entry| self.limiter.memory().peek(entry, now, self.cost))
+    pub(super) fn now(&self) -> Timestamp {
+        let now = self.limiter.memory().now();
+        match self.clock().manual() {
+            Some(_) => now,
+            None => Timestamp::of_instant(tokio::time::Instant::now().into_std()),
+        }
     }
 
     fn with_entry<T>(&self, act: impl FnOnce(&Entry<'_>) -> T) -> T {
@@ -320,23 +318,24 @@ impl Acquire {
     }
 }
 
+/// The outcome of a wait; as an error, when to look again, if not only when woken.
+type WaitOutcome = Result<Result<WaitGrant, AcquireError>, Option<Timestamp>>;
+
 impl Drop for Acquire {
     fn drop(&mut self) {
         let memory = self.limiter.memory();
-        match self.stage {
-            Stage::Queued { ticket, .. } => {
+        let unused = match self.stage {
+            WaitStage::Queued { ticket } => {
+                let mut wakes = WakeList::default();
                 let mut queues = memory.waiting.lock(self.fingerprint);
-                let next = memory.waiting.leave(&mut queues, self.fingerprint, ticket);
-                drop(queues);
-                if let Some(next) = next {
-                    next.wake();
-                }
+                memory.waiting.leave(&mut queues, self.fingerprint, ticket, &mut wakes)
             }
-            Stage::Turn { until, .. } => {
-                let named = self.limiter.named();
-                memory.give_back(named, self.fingerprint, Taken::Turn(until), self.cost);
-            }
-            Stage::New | Stage::Done => {}
+            WaitStage::Granted(grant) => Some(grant),
+            WaitStage::New | WaitStage::Done => None,
+        };
+        if let Some(grant) = unused {
+            let key = (&**self.limiter.named(), self.fingerprint);
+            memory.return_due(key, (grant.due, grant.turn()), self.cost);
         }
     }
 }
@@ -355,16 +354,13 @@ impl fmt::Display for AcquireError {
         match self {
             AcquireError::Cost(_) => f.write_str("the cost can never be taken"),
             AcquireError::QueueFull { waiting } => {
-                write!(f, "{waiting} wait for this key already, which is all that may")
+                write!(f, "the key's queue is full: {waiting} are waiting")
             }
             AcquireError::TooLate { ready_after } if ready_after.is_zero() => {
                 f.write_str("the deadline passed while others were served first")
             }
             AcquireError::TooLate { ready_after } => {
-                write!(
-                    f,
-                    "the units can be had in {ready_after:?} at the earliest, past the deadline"
-                )
+                write!(f, "the units come in {ready_after:?}, after the deadline")
             }
         }
     }

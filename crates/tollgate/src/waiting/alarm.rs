@@ -1,21 +1,21 @@
-//! Waiting as a future: tokio's timer, or the manual clock.
+//! A wait as a future: it sleeps by tokio's timer, or on the manual clock.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tokio::time::Sleep;
 
-use super::acquire::{Acquire, AcquireError, Step};
+use super::acquire::{Acquire, AcquireError, WaitStep};
 use crate::decision::Decision;
 use crate::time::{Clock, ManualClock, Timestamp};
 
-/// What wakes a task at a time.
+/// A timer that wakes a task.
 #[derive(Debug, Default)]
 pub(super) enum Alarm {
     #[default]
     Off,
-    /// Held, since dropping it turns it off.
+    /// Kept, because dropping it turns it off.
     Tokio {
         _sleep: Pin<Box<Sleep>>,
     },
@@ -23,9 +23,14 @@ pub(super) enum Alarm {
 }
 
 impl Alarm {
-    /// Sets the alarm anew; true if the time has come already.
-    fn set(&mut self, until: Option<Timestamp>, clock: &Clock, context: &mut Context<'_>) -> bool {
-        // Dropping the old one turns it off.
+    /// Sets the timer anew. Returns whether the time has come already.
+    fn set(
+        &mut self,
+        (now, until): (Timestamp, Option<Timestamp>),
+        clock: &Clock,
+        context: &mut Context<'_>,
+    ) -> bool {
+        // Dropping the previous timer turns it off.
         *self = Alarm::Off;
         let Some(until) = until else {
             return false;
@@ -34,10 +39,10 @@ impl Alarm {
             *self = Alarm::Manual(manual.clone(), manual.wake_at(until, context.waker()));
             return false;
         }
-        let mut sleep = Box::pin(tokio::time::sleep(until.since(clock.now())));
-        let rings = sleep.as_mut().poll(context).is_ready();
+        let mut sleep = Box::pin(tokio::time::sleep(until.since(now)));
+        let is_over = sleep.as_mut().poll(context).is_ready();
         *self = Alarm::Tokio { _sleep: sleep };
-        rings
+        is_over
     }
 }
 
@@ -55,11 +60,12 @@ impl Future for Acquire {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquire = self.get_mut();
         loop {
-            match acquire.step(&Waker::clone(context.waker())) {
-                Step::Ready(answer) => return Poll::Ready(answer),
-                Step::Wait(until) => {
-                    let clock = acquire.clock();
-                    if !acquire.alarm.set(until, &clock, context) {
+            let now = acquire.now();
+            match acquire.step(now, context.waker()) {
+                WaitStep::Ready(answer) => return Poll::Ready(answer),
+                WaitStep::Sleep(until) => {
+                    let clock = acquire.clock().clone();
+                    if !acquire.alarm.set((now, until), &clock, context) {
                         return Poll::Pending;
                     }
                 }

@@ -1,121 +1,281 @@
 //! The queues of a store.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::task::Waker;
 
-use crate::key::Fingerprint;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use smallvec::SmallVec;
 
-/// How many locks the queues of a store share.
+use super::AcquireError;
+use crate::decision::Decision;
+use crate::key::{Fingerprint, KeyName};
+use crate::store::memory::{DueCharge, DueOutcome, Entry, Memory, Named};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::time::Timestamp;
+
+/// The number of locks that the queues of a store share.
 const PARTS: usize = 16;
 
-/// Who waits, by key.
+/// The waiters of a store, by key.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    parts: [Mutex<Queues>; PARTS],
-    /// How many wait in all, so that who gives back need not lock where nobody waits.
+pub(crate) struct WaitQueues {
+    parts: [Mutex<QueueMap>; PARTS],
+    /// The number of waiters in all queues: without any, a call that gives back need not lock.
     waiting: AtomicUsize,
 }
 
 /// The queues behind one lock.
-pub(super) type Queues = HashMap<Fingerprint, Queue>;
+pub(super) type QueueMap = HashMap<Fingerprint, WaitQueue>;
 
-/// Who waits for one key, in order.
+/// The waiters of one key, in the order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct WaitQueue {
     waiters: VecDeque<Waiter>,
+    /// The outcomes of waiters that have left the queue and were not polled since, by ticket.
+    outcomes: HashMap<u64, Result<WaitGrant, AcquireError>>,
     last_ticket: u64,
+    /// The instant that the last waiter was charged for. No later waiter is charged for an earlier
+    /// one.
+    last_due: Timestamp,
+    /// The instant at which the head's units would come, as of the last time it was served.
+    expected: Option<Timestamp>,
 }
 
+/// A waiter in a queue.
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
-    cost: u64,
+    request: WaitRequest,
     waker: Waker,
 }
 
-impl Default for Waiting {
-    fn default() -> Waiting {
-        Waiting { parts: std::array::from_fn(|_| Mutex::default()), waiting: AtomicUsize::new(0) }
+/// The units that a waiter waits for.
+#[derive(Clone, Debug)]
+pub(super) struct WaitRequest {
+    pub(super) named: Arc<Named>,
+    pub(super) cost: u64,
+    pub(super) arrived: Timestamp,
+    /// The latest instant to go ahead at; the last moment there is if there is no deadline.
+    pub(super) deadline: Timestamp,
+}
+
+impl WaitRequest {
+    /// Whether the deadline has come.
+    pub(super) fn is_late(&self, now: Timestamp) -> bool {
+        self.deadline <= now && self.deadline < Timestamp::MAX
     }
 }
 
-impl Waiting {
-    pub(super) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, Queues> {
+/// A call that serves the queue of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServeCall<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) name: &'a KeyName,
+    pub(super) now: Timestamp,
+    /// The caller's own ticket, which needs no wake-up.
+    pub(super) own: Option<u64>,
+}
+
+/// Units that were taken for a waiter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitGrant {
+    /// The instant they were taken for.
+    pub(super) due: Timestamp,
+    pub(super) decision: Decision,
+}
+
+impl WaitGrant {
+    /// The instant at which the waiter goes ahead.
+    pub(super) fn turn(&self) -> Timestamp {
+        self.due.after(self.decision.delay())
+    }
+}
+
+/// Wakers to call once no lock is held: they are called when the list is dropped.
+#[derive(Debug, Default)]
+pub(super) struct WakeList(SmallVec<[Waker; 8]>);
+
+impl WakeList {
+    fn add(&mut self, waker: Waker) {
+        self.0.push(waker);
+    }
+}
+
+impl Drop for WakeList {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Default for WaitQueues {
+    fn default() -> WaitQueues {
+        WaitQueues {
+            parts: std::array::from_fn(|_| Mutex::default()),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl WaitQueues {
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, QueueMap> {
         // The highest bits choose the shard; these are independent of them.
         lock(&self.parts[usize::from(fingerprint.place.to_le_bytes()[0]) % PARTS])
     }
 
-    /// Lets the head of the key's queue look again: units came back.
+    /// Wakes the head of the key's queue: units came back.
     pub(crate) fn nudge(&self, fingerprint: Fingerprint) {
         // SeqCst, as in `enter`: either the waiter sees the units, or this sees the waiter.
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let waker = self.lock(fingerprint).get(&fingerprint).and_then(Queue::head_waker);
+        let waker = self.lock(fingerprint).get(&fingerprint).and_then(WaitQueue::head_waker);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Lets the heads of all queues look again.
+    /// Wakes the heads of all queues.
     pub(crate) fn nudge_all(&self) {
         for part in &self.parts {
-            let wakers: Vec<Waker> = lock(part).values().filter_map(Queue::head_waker).collect();
+            let wakers: Vec<Waker> =
+                lock(part).values().filter_map(WaitQueue::head_waker).collect();
             wakers.into_iter().for_each(Waker::wake);
         }
     }
 
-    /// Puts a waiter at the end of the key's queue.
+    /// Adds a waiter at the end of the key's queue. Returns its ticket.
     pub(super) fn enter(
         &self,
-        queues: &mut Queues,
+        queues: &mut QueueMap,
         fingerprint: Fingerprint,
-        cost: u64,
+        request: WaitRequest,
         waker: &Waker,
     ) -> u64 {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let queue = queues.entry(fingerprint).or_default();
         queue.last_ticket += 1;
-        let waiter = Waiter { ticket: queue.last_ticket, cost, waker: waker.clone() };
-        queue.waiters.push_back(waiter);
-        queue.last_ticket
+        let ticket = queue.last_ticket;
+        queue.waiters.push_back(Waiter { ticket, request, waker: waker.clone() });
+        ticket
     }
 
-    /// Takes a waiter out; if it was the head, the next one is to be woken.
-    pub(super) fn leave(
+    /// Serves the waiters of a key whose units have come, in order, and refuses those that reach
+    /// the head and cannot be served by their deadline. Returns when the head is to be served next.
+    pub(super) fn serve(
         &self,
-        queues: &mut Queues,
-        fingerprint: Fingerprint,
-        ticket: u64,
-    ) -> Option<Waker> {
-        let queue = queues.get_mut(&fingerprint)?;
-        let place = queue.place_of(ticket)?;
-        queue.waiters.remove(place);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        let next = if place == 0 { queue.head_waker() } else { None };
-        if queue.waiters.is_empty() {
-            queues.remove(&fingerprint);
+        queue: &mut WaitQueue,
+        call: &ServeCall<'_>,
+        wakes: &mut WakeList,
+    ) -> Option<Timestamp> {
+        let ServeCall { memory, fingerprint, name, now, own } = *call;
+        let head = queue.head_ticket();
+        let mut next = None;
+        while let Some(Waiter { ticket, request, .. }) = queue.waiters.front() {
+            let ticket = *ticket;
+            let WaitRequest { named, cost, arrived, deadline } = request;
+            // Units that came earlier than expected came back after the last look.
+            let expected = queue.expected.unwrap_or_default().min(now);
+            let charge = DueCharge {
+                cost: *cost,
+                from: expected.max(*arrived).max(queue.last_due).min(now),
+                now,
+                deadline: *deadline,
+            };
+            let outcome = match memory.charge_due(&Entry { named, fingerprint, key: name }, charge)
+            {
+                DueOutcome::Taken { due, decision } => {
+                    queue.last_due = due;
+                    Ok(WaitGrant { due, decision })
+                }
+                DueOutcome::Later { due, turn } => {
+                    // A reservation that times out earlier may leave its units to this waiter.
+                    let held = memory.held_until(fingerprint).filter(|at| *at < Timestamp::MAX);
+                    let ready = held.map_or(turn, |held| held.min(turn));
+                    if ready <= *deadline && !request.is_late(now) {
+                        queue.expected = Some(due);
+                        next = Some(held.map_or(due, |held| held.min(due)));
+                        break;
+                    }
+                    Err(AcquireError::TooLate { ready_after: turn.since(now) })
+                }
+            };
+            let waker = self.remove(queue, 0);
+            queue.outcomes.insert(ticket, outcome);
+            if let Some(waker) = waker.filter(|_| own != Some(ticket)) {
+                wakes.add(waker);
+            }
+        }
+        if queue.head_ticket() != head {
+            self.wake_head(queue, own, wakes);
         }
         next
     }
+
+    /// Takes a waiter out of its queue. Returns what it had been granted and not used.
+    pub(super) fn leave(
+        &self,
+        queues: &mut QueueMap,
+        fingerprint: Fingerprint,
+        ticket: u64,
+        wakes: &mut WakeList,
+    ) -> Option<WaitGrant> {
+        let queue = queues.get_mut(&fingerprint)?;
+        let granted = queue.outcomes.remove(&ticket).and_then(Result::ok);
+        if let Some(place) = queue.place_of(ticket) {
+            self.remove(queue, place);
+            if place == 0 {
+                self.wake_head(queue, None, wakes);
+            }
+        }
+        if queue.is_unused() {
+            queues.remove(&fingerprint);
+        }
+        granted
+    }
+
+    fn wake_head(&self, queue: &WaitQueue, own: Option<u64>, wakes: &mut WakeList) {
+        if let Some(waker) = queue.head_waker().filter(|_| queue.head_ticket() != own) {
+            wakes.add(waker);
+        }
+    }
+
+    fn remove(&self, queue: &mut WaitQueue, place: usize) -> Option<Waker> {
+        if place == 0 {
+            queue.expected = None;
+        }
+        let waiter = queue.waiters.remove(place)?;
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        Some(waiter.waker)
+    }
 }
 
-impl Queue {
+impl WaitQueue {
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
 
-    pub(super) fn costs(&self) -> impl Iterator<Item = u64> {
-        self.waiters.iter().map(|waiter| waiter.cost)
+    /// Whether no waiter will look at it again.
+    pub(super) fn is_unused(&self) -> bool {
+        self.waiters.is_empty() && self.outcomes.is_empty()
     }
 
-    /// The costs of all up to this waiter.
-    pub(super) fn costs_up_to(&self, ticket: u64) -> impl Iterator<Item = u64> {
-        self.waiters
-            .iter()
-            .take_while(move |waiter| waiter.ticket <= ticket)
-            .map(|waiter| waiter.cost)
+    pub(super) fn take_outcome(&mut self, ticket: u64) -> Option<Result<WaitGrant, AcquireError>> {
+        self.outcomes.remove(&ticket)
+    }
+
+    pub(super) fn requests(&self) -> impl Iterator<Item = &WaitRequest> {
+        self.waiters.iter().map(|waiter| &waiter.request)
+    }
+
+    pub(super) fn request(&self, ticket: u64) -> Option<&WaitRequest> {
+        Some(&self.waiters[self.place_of(ticket)?].request)
+    }
+
+    /// The requests of the waiters before this one.
+    pub(super) fn requests_before(&self, ticket: u64) -> impl Iterator<Item = &WaitRequest> {
+        let before = self.waiters.iter().take_while(move |waiter| waiter.ticket < ticket);
+        before.map(|waiter| &waiter.request)
     }
 
     /// Tickets rise from head to end.
@@ -124,10 +284,14 @@ impl Queue {
     }
 
     pub(super) fn is_head(&self, ticket: u64) -> bool {
-        self.waiters.front().is_some_and(|waiter| waiter.ticket == ticket)
+        self.head_ticket() == Some(ticket)
     }
 
-    /// Tasks may be moved: the waker last polled with is the one to call.
+    fn head_ticket(&self) -> Option<u64> {
+        self.waiters.front().map(|waiter| waiter.ticket)
+    }
+
+    /// Tasks may be moved: the waker of the last poll is the one to call.
     pub(super) fn set_waker(&mut self, ticket: u64, waker: &Waker) {
         if let Some(place) = self.place_of(ticket) {
             self.waiters[place].waker.clone_from(waker);

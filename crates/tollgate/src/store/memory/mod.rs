@@ -7,6 +7,7 @@ mod aside;
 mod beside;
 mod blocks;
 mod change;
+mod charge_due;
 mod evict;
 mod few;
 mod forget;
@@ -38,9 +39,10 @@ use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Timestamp};
-use crate::waiting::Waiting;
+use crate::waiting::WaitQueues;
 
 pub(crate) use blocks::{Blocks, Culprit};
+pub(crate) use charge_due::{DueCharge, DueOutcome};
 pub(crate) use few::Known;
 pub(crate) use home::{LINES, LINES_IN_BATCH, LINES_IN_FEW};
 pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_known};
@@ -95,7 +97,7 @@ pub(crate) struct Memory {
     /// The next shard to look through for worthless state when the store is full.
     cursor: AtomicUsize,
     pub(crate) reservations: Reservations,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitQueues,
     pub(crate) blocks: Blocks,
 }
 
@@ -120,7 +122,7 @@ impl Memory {
             turned_away: AtomicU64::new(0),
             cursor: AtomicUsize::new(0),
             reservations: Reservations::default(),
-            waiting: Waiting::default(),
+            waiting: WaitQueues::default(),
             blocks,
         }
     }
