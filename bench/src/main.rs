@@ -1,5 +1,6 @@
 //! Tollgate beside other rate limiters: `cargo run --release`. README.md says how to read it.
 
+mod acquire;
 mod bytes;
 mod counting;
 mod crab;
@@ -64,6 +65,8 @@ enum Part {
     Clock,
     /// Only the hashes a limiter could use.
     Hash,
+    /// Only waiting: 1000 tasks for one key, beside governor's until_key_ready.
+    Acquire,
     /// Only the gate: a policy beside the same charges by hand, and replacing a large one.
     Gate,
     /// Only Redis: our script beside a plain one on a server of its own, and a flood.
@@ -100,6 +103,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     match arguments.part {
         Some(Part::Clock) => parts::clocks(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::Acquire) => acquire::run(if arguments.quick { 5 } else { 15 }),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
         Some(Part::Lease) => lease::run(if arguments.quick { 10 } else { 40 }),
