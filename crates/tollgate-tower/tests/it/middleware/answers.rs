@@ -178,7 +178,9 @@ async fn a_header_that_is_repeated_or_no_text_is_missing() {
     let user = Source::header("x-user").unwrap();
     let layer = GateLayer::builder(limiter).attribute("user", user, refuse).build().unwrap();
     let twice = with(with(from("192.0.2.1"), "x-user", "ana"), "x-user", "ben");
-    assert_eq!(status(&layer, twice).await, StatusCode::BAD_REQUEST);
+    let refused = ask(&layer, twice).await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(problem(refused).await["detail"], "the header x-user was sent twice, send it once");
     let mut bytes = from("192.0.2.1");
     bytes.headers_mut().insert("x-user", http::HeaderValue::from_bytes(b"\xff").unwrap());
     assert_eq!(status(&layer, bytes).await, StatusCode::BAD_REQUEST);
