@@ -139,6 +139,16 @@ impl Source {
         matches!(self.0, Kind::Async(_))
     }
 
+    /// Returns the header it reads if the request has that more than once.
+    pub(crate) fn repeated_header(&self, head: &Head<'_>) -> Option<&HeaderName> {
+        let name = match &self.0 {
+            Kind::Header(name) => name,
+            Kind::Host if head.uri().host().is_none() => &HOST,
+            _ => return None,
+        };
+        head.is_repeated(name).then_some(name)
+    }
+
     /// Begins to look it up, where it has to be waited for.
     pub(crate) fn look_up(&self, head: &Head<'_>) -> Option<Later> {
         match &self.0 {

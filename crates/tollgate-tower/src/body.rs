@@ -46,6 +46,13 @@ impl<B> GateBody<B> {
     }
 }
 
+/// An empty body, for layers that answer a request themselves, such as tower-http's `CorsLayer`.
+impl<B> Default for GateBody<B> {
+    fn default() -> GateBody<B> {
+        GateBody::own(Bytes::new())
+    }
+}
+
 impl<B: Body<Data = Bytes>> Body for GateBody<B> {
     type Data = Bytes;
     type Error = B::Error;

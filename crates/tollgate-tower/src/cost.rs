@@ -118,8 +118,11 @@ fn number(head: &Head<'_>, name: &HeaderName) -> Result<Option<u64>, Why> {
         // `parse` reads a plus sign too.
         text.bytes().all(|byte| byte.is_ascii_digit())
     });
-    let number = digits.and_then(|text| text.parse().ok());
     let status = StatusCode::BAD_REQUEST;
+    if head.is_repeated(name) {
+        return Err(Why::Repeated { name: name.clone(), status });
+    }
+    let number = digits.and_then(|text| text.parse().ok());
     number.map(Some).ok_or_else(|| Why::BadHeader { name: name.clone(), status })
 }
 

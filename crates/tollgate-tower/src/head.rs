@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http::{Extensions, HeaderMap, Method, Request, Uri};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri};
 use http_body::Body;
 
 /// What a request says before its body: what attributes, costs and skips are read from.
@@ -53,6 +53,10 @@ impl<'r> Head<'r> {
         let mut values = self.headers.get_all(name).iter();
         let first = values.next()?;
         if values.next().is_some() { None } else { first.to_str().ok() }
+    }
+
+    pub(crate) fn is_repeated(&self, name: &HeaderName) -> bool {
+        self.headers.get_all(name).iter().nth(1).is_some()
     }
 
     /// What earlier layers, or the server, have put beside the request.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderName, Response};
 use smallvec::SmallVec;
 use tollgate::HeaderStyle;
 
@@ -111,7 +111,9 @@ impl Settings {
         let mut values = Values::new();
         for attribute in &self.attributes {
             let value = match attribute.source.read(head) {
-                None if !attribute.source.is_async() => self.missing(attribute)?,
+                None if !attribute.source.is_async() => {
+                    self.missing(attribute, attribute.source.repeated_header(head))?
+                }
                 value => value,
             };
             values.push(value.map(|value| self.door.reads(value)));
@@ -119,17 +121,22 @@ impl Settings {
         Ok(values)
     }
 
-    /// What the layer was told to do without the value.
+    /// Applies the choice configured for requests without the attribute. `repeated` is the header
+    /// that has no value because it was sent more than once.
     pub(crate) fn missing<'r>(
         &self,
         attribute: &Attribute,
+        repeated: Option<&HeaderName>,
     ) -> Result<Option<Value<'r>>, Box<Refusal>> {
-        match &attribute.missing {
-            IfMissing::Absent => Ok(None),
-            IfMissing::Text(text) => Ok(Some(Value::from(text.clone()))),
-            // Who only watches refuses nobody.
-            IfMissing::Refuse(_) if self.shadow => Ok(None),
-            IfMissing::Refuse(status) => {
+        match (&attribute.missing, repeated) {
+            (IfMissing::Absent, _) => Ok(None),
+            (IfMissing::Text(text), _) => Ok(Some(Value::from(text.clone()))),
+            // A layer in shadow refuses no request.
+            (IfMissing::Refuse(_), _) if self.shadow => Ok(None),
+            (IfMissing::Refuse(status), Some(name)) => {
+                Err(self.unasked(Why::Repeated { name: name.clone(), status: *status }))
+            }
+            (IfMissing::Refuse(status), None) => {
                 let attribute = attribute.name.to_string();
                 Err(self.unasked(Why::Missing { attribute, status: *status }))
             }

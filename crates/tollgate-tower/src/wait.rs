@@ -50,7 +50,7 @@ async fn decide(
         if let Some(later) = later {
             *value = match later.await {
                 Some(said) => Some(Value::Owned(said)),
-                None => settings.missing(attribute)?,
+                None => settings.missing(attribute, None)?,
             };
         }
     }

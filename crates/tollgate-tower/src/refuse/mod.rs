@@ -32,6 +32,13 @@ pub enum Why {
         /// What the layer was told to answer.
         status: StatusCode,
     },
+    /// A header of which it may have one value is in it more than once.
+    Repeated {
+        /// The header.
+        name: HeaderName,
+        /// The status configured for requests without the attribute; 400 for a cost.
+        status: StatusCode,
+    },
     /// A header that says its cost, or the size of its body, is missing or wrong.
     BadHeader {
         /// The header.
@@ -84,7 +91,9 @@ impl Refusal {
             Why::Limited => StatusCode::TOO_MANY_REQUESTS,
             Why::Listed => StatusCode::FORBIDDEN,
             Why::Wrong(_) => StatusCode::BAD_REQUEST,
-            Why::Missing { status, .. } | Why::BadHeader { status, .. } => *status,
+            Why::Missing { status, .. }
+            | Why::Repeated { status, .. }
+            | Why::BadHeader { status, .. } => *status,
         }
     }
 
@@ -100,6 +109,9 @@ impl Refusal {
             Why::Listed => "this client may not pass".to_owned(),
             Why::Wrong(error) => error.to_string(),
             Why::Missing { attribute, .. } => format!("the request lacks {attribute:?}"),
+            Why::Repeated { name, .. } => {
+                format!("the header {name} was sent twice, send it once")
+            }
             Why::BadHeader { name, .. } => {
                 format!("the header {name} must be there once and be a whole number")
             }

@@ -9,3 +9,4 @@ mod remote;
 mod settling;
 mod shaping;
 mod support;
+mod tower_http_stacks;
