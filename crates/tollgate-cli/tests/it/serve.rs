@@ -246,6 +246,52 @@ fn a_snapshot_keeps_what_was_taken_over_a_restart() {
 }
 
 #[test]
+fn overrides_set_at_run_time_survive_a_clean_stop_and_start() {
+    let token = "0123456789abcdef0123456789abcdef";
+    let tokens = format!("ana write {token}\n");
+    let folder = Folder::with(&[("daily.toml", DAILY), ("tokens", &tokens)]);
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(folder.path().join("tokens"), private).unwrap();
+    let bearer = format!("authorization: Bearer {token}");
+    let arguments = ["--policy", "daily.toml", "--snapshot", "state", "--admin-tokens", "tokens"];
+    let before = TestServer::start(&folder, &arguments);
+    for (user, rest) in [("42", ""), ("43", r#", "for_seconds": 3600"#)] {
+        let change = format!(
+            r#"{{"client": {{"user": "{user}"}}, "limits": {{"per-user": "500/day"}}{rest}}}"#
+        );
+        let answer = before.request("PUT /admin/v1/overrides", &[&bearer], &change);
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let shown =
+        |server: &TestServer| server.request("GET /admin/v1/overrides", &[&bearer], "").json();
+    let before_stop = shown(&before);
+    let said = before.stop();
+    assert_eq!(said.code, Some(0), "{}", said.err);
+
+    let after = TestServer::start(&folder, &arguments);
+    assert_eq!(shown(&after), before_stop);
+    for user in ["42", "43"] {
+        let request = format!(r#"{{"attributes": {{"user": "{user}"}}}}"#);
+        assert_eq!(after.post("/v1/check", &request).json()["limit"], 500, "{user}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_too_large_for_max_keys_stays_where_it_is() {
+    let folder = Folder::with(&[("daily.toml", DAILY)]);
+    let arguments = ["--policy", "daily.toml", "--snapshot", "state"];
+    assert_eq!(TestServer::start(&folder, &arguments).stop().code, Some(0));
+    let before = std::fs::read(folder.path().join("state")).expect("it was written");
+    let said = folder.tollgate(&["serve", "--snapshot", "state", "--max-keys", "100"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let message = "cannot read state: max_keys is 100, must be at least 256 for this snapshot, \
+                   which was taken with 1000000";
+    assert!(said.err.contains(message), "{}", said.err);
+    let after = std::fs::read(folder.path().join("state")).expect("it is still there");
+    assert_eq!(before, after);
+}
+
+#[test]
 fn what_becomes_of_new_keys_past_the_bound_can_be_chosen() {
     let folder = Folder::with(&[("p.toml", &rule("5/h"))]);
     for (choice, allowed, remaining) in

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Policy, Request, Rule,
-    SnapshotError, Status, Timestamp,
+    Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Override, Policy, Request,
+    Rule, SnapshotError, Status, Timestamp,
 };
 use tollgate_testkit::{NANO, StoreUnderTest, Trace, cases, one_limit_of_each, with_refunds};
 
@@ -183,6 +183,83 @@ fn a_snapshot_with_any_byte_changed_is_refused() {
             assert!(builder(&clock).restore(damaged.as_slice()).is_err(), "byte {index}");
         }
     }
+}
+
+#[test]
+fn damage_is_found_before_anything_is_read_from_it() {
+    let clock = ManualClock::new();
+    let bytes = bytes_of(&used_store(&clock, builder(&clock)));
+    // Behind the magic and the version.
+    for index in 10..bytes.len() {
+        for flip in [1, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= flip;
+            let error = builder(&clock).restore(damaged.as_slice()).unwrap_err().to_string();
+            let is_of_frame = ["its checksum is wrong", "it ends early", "a chunk is"]
+                .iter()
+                .any(|message| error.contains(message));
+            assert!(is_of_frame, "byte {index}: {error}");
+        }
+    }
+}
+
+#[test]
+fn bytes_after_the_end_are_rejected() {
+    let clock = ManualClock::new();
+    let bytes = bytes_of(&used_store(&clock, builder(&clock)));
+    for more in [&[0][..], b"\n", &bytes] {
+        let error = builder(&clock).restore(&*[&bytes, more].concat()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the snapshot is not usable: bytes follow its end, restore from an undamaged file"
+        );
+    }
+}
+
+#[test]
+fn store_too_small_for_a_snapshot_is_rejected_with_both_numbers() {
+    let clock = ManualClock::new();
+    let large = MemoryStore::builder().clock(clock.clone()).max_keys(1_000_000).build().unwrap();
+    let bytes = bytes_of(&large);
+    let small = |max_keys| builder(&clock).max_keys(max_keys).restore(bytes.as_slice());
+    let error = small(100).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "max_keys is 100, must be at least 256 for this snapshot, which was taken with 1000000"
+    );
+    assert!(small(255).is_err());
+    assert!(small(256).is_ok());
+}
+
+#[test]
+fn overrides_set_at_run_time_are_in_a_snapshot_until_they_end() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let policy = Policy::new()
+        .rule(Rule::new("api").key(["user"]).limit(Limit::per_hour(5)))
+        .rule(Rule::new("old").key(["user"]).limit(Limit::per_hour(1000)));
+    let gate = Gate::on(store.clone(), policy.clone()).unwrap();
+    let of = |user: &str, count| Override::new("user", user).numbers("api", Limit::per_hour(count));
+    let hour = Duration::from_secs(3600);
+    gate.set_override(of("ana", 50)).unwrap();
+    gate.set_override(of("ben", 60).until(clock.now().after(hour))).unwrap();
+    gate.set_override(of("eve", 70).until(clock.now().after(hour / 4))).unwrap();
+    gate.set_override(of("removed", 80)).unwrap();
+    assert!(gate.remove_override(&of("removed", 80).client));
+    gate.set_override(of("ida", 90).numbers("old", Limit::per_hour(7))).unwrap();
+
+    clock.advance(hour / 2);
+    let limit = |gate: &Gate, user: &str| gate.check(&Request::new().with("user", user)).limit();
+    let users = ["ana", "ben", "eve", "removed", "ida"];
+    // The rule `old` is gone.
+    let policy = Policy::new().rule(policy.rules[0].clone());
+    let restored = Gate::on(restarted(&store, &clock), policy.clone()).unwrap();
+    assert_eq!(users.map(|user| limit(&restored, user)), [50, 60, 5, 5, 90]);
+    assert_eq!(restored.overrides().len(), 3, "the one that ended is dropped");
+    // Once more, since they are in the next snapshot too.
+    clock.advance(hour / 2);
+    let restored = Gate::on(restarted(restored.store(), &clock), policy).unwrap();
+    assert_eq!(users.map(|user| limit(&restored, user)), [50, 5, 5, 5, 90]);
 }
 
 #[test]
