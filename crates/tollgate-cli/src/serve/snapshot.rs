@@ -24,9 +24,9 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
     Err(Failure::Start(format!("cannot write the snapshot {}: {why}", path.display())))
 }
 
-/// The store with what the file holds; an empty one where there is no file yet.
+/// The store with the content of the file, or an empty one if there is no file yet.
 ///
-/// A file that cannot be used is put aside and told: a limiter that does not start protects nobody.
+/// A damaged file is renamed and reported, and the server starts without it.
 pub(super) fn restore(path: &Path, builder: MemoryStoreBuilder) -> Result<MemoryStore, Failure> {
     let empty = || {
         let wrong = |error| Failure::Usage(vec![format!("--max-keys: {error}")]);
@@ -43,9 +43,17 @@ pub(super) fn restore(path: &Path, builder: MemoryStoreBuilder) -> Result<Memory
     match builder.restore(BufReader::new(file)) {
         Ok(store) => {
             tracing::info!(keys = store.len(), "read the snapshot {shown}");
+            let evicted = store.evictions();
+            if evicted > 0 {
+                tracing::warn!(evicted, "max_keys is smaller than the snapshot {shown}");
+            }
             Ok(store)
         }
         Err(SnapshotError::Io(error)) => {
+            Err(Failure::Start(format!("cannot read {shown}: {error}")))
+        }
+        // Nothing is wrong with the file: it stays for a start with a larger bound.
+        Err(error @ SnapshotError::StoreTooSmall { .. }) => {
             Err(Failure::Start(format!("cannot read {shown}: {error}")))
         }
         Err(error) => {

@@ -84,7 +84,8 @@ pub enum Replaced {
 
 #[derive(Default)]
 struct Changes {
-    /// Overrides set at run time, `None` where one of the policy's was taken back.
+    /// Overrides set at run time, `None` where one of the policy's was taken back. The store keeps the
+    /// same.
     overrides: BTreeMap<Client, Option<Override>>,
     /// What was in force and may still be looked at: freed by who makes the next change, so that
     /// no check has to.
@@ -109,12 +110,15 @@ impl Gate {
     }
 
     /// A gate over `store`. State is kept by the names of the rules, so that a gate built later
-    /// over the same store, or over its snapshot, goes on where this one was.
+    /// over the same store, or over its snapshot, goes on where this one was. The overrides that were
+    /// set at run time are kept with the store, too: the later gate starts with those that have not
+    /// ended.
     ///
     /// # Errors
     /// Everything that is wrong with the policy.
     pub fn on(store: MemoryStore, policy: Policy) -> Result<Gate, PolicyError> {
-        let changes = Changes::default();
+        let overrides = store.0.overrides.list(store.0.now());
+        let changes = Changes { overrides, ..Changes::default() };
         let in_force = InForce::new(&store, policy, &changes.overrides)?;
         let in_force = ArcSwap::from_pointee(in_force);
         Ok(Gate(Arc::new(Inner { store, in_force, changes: Mutex::new(changes) })))
@@ -238,6 +242,7 @@ impl Gate {
         in_force.compiled.policy.check_override(&change)?;
         let source = Source::RunTime(Box::new(change.clone()));
         let own = Own::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
+        self.0.store.0.overrides.set(change.client.clone(), Some(change.clone()));
         changes.overrides.insert(change.client.clone(), Some(change));
         self.change_overrides(&mut changes, |overrides| overrides.set(own));
         Ok(())
@@ -248,8 +253,10 @@ impl Gate {
         let mut changes = self.0.changes.lock();
         let of_policy = self.policy().overrides.iter().any(|of| of.client == *client);
         if of_policy {
+            self.0.store.0.overrides.set(client.clone(), None);
             changes.overrides.insert(client.clone(), None);
         } else {
+            self.0.store.0.overrides.remove(client);
             changes.overrides.remove(client);
         }
         self.change_overrides(&mut changes, |overrides| overrides.remove(client))

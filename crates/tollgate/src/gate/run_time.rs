@@ -51,12 +51,13 @@ impl Gate {
                 overrides.set(own);
             }
         }
+        self.0.store.0.overrides.replace(changed.clone());
         changes.overrides = changed;
         self.change_overrides(&mut changes, |in_force| *in_force = overrides);
     }
 
     /// Writes the overrides that were set at run time to a file, which is there whole or not at all
-    /// whenever the machine stops. Blocks are part of a store's
+    /// whenever the machine stops. They are also part of a store's
     /// [snapshot](crate::MemoryStore::snapshot).
     ///
     /// # Errors

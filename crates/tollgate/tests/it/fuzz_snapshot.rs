@@ -10,9 +10,9 @@ use tollgate_testkit::FuzzInput;
 const MAX_KEYS: usize = 64;
 
 /// The version that this build writes.
-const VERSION: [u8; 2] = [5, 0];
+const VERSION: [u8; 2] = [6, 0];
 
-/// Where a snapshot's magic and version end.
+/// Where the magic and the version of a snapshot end.
 const PREAMBLE: usize = 10;
 
 /// Reads bytes, changes to a real snapshot, or the parts of one from the input.
@@ -21,26 +21,18 @@ pub(crate) fn snapshot(data: &[u8]) {
     let clock = ManualClock::at(input.moment());
     match input.u8() % 4 {
         0 => restore(&clock, input.rest()),
-        1 => {
-            let mut bytes = b"tollgate".to_vec();
-            bytes.extend(VERSION);
-            bytes.extend_from_slice(input.rest());
-            sum(&mut bytes);
-            restore(&clock, &bytes);
-        }
+        1 => restore(&clock, &framed(input.rest())),
         2 => {
             let mut bytes = real(&mut input);
             let whole = bytes.clone();
-            change(&mut bytes, &mut input);
+            change(&mut bytes[PREAMBLE..], &mut input);
             let restored = builder(&clock).restore(&bytes[..]);
             assert_eq!(restored.is_ok(), bytes == whole, "a change that no checksum caught");
         }
         _ => {
-            let mut bytes = real(&mut input);
-            bytes.truncate(bytes.len() - 8);
-            change(&mut bytes, &mut input);
-            sum(&mut bytes);
-            restore(&clock, &bytes);
+            let mut content = content_of(&real(&mut input));
+            change(&mut content, &mut input);
+            restore(&clock, &framed(&content));
         }
     }
 }
@@ -49,11 +41,30 @@ fn builder(clock: &ManualClock) -> MemoryStoreBuilder {
     MemoryStore::builder().clock(clock.clone()).max_keys(MAX_KEYS)
 }
 
-/// Appends the checksum of all that is there.
-fn sum(bytes: &mut Vec<u8>) {
+/// The content in a frame with right checksums.
+fn framed(content: &[u8]) -> Vec<u8> {
     let mut hasher = SipHasher13::new();
-    hasher.write(bytes);
-    bytes.extend_from_slice(&hasher.finish().to_le_bytes());
+    let mut bytes = [b"tollgate".as_slice(), &VERSION].concat();
+    hasher.write(&bytes);
+    for chunk in content.chunks(1000).chain([&[][..]]) {
+        let length = u32::try_from(chunk.len()).expect("it is small").to_le_bytes();
+        hasher.write(&length);
+        hasher.write(chunk);
+        bytes.extend([&length, chunk, &hasher.finish().to_le_bytes()].concat());
+    }
+    bytes
+}
+
+/// The content of a snapshot, without its frame.
+fn content_of(bytes: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    let mut rest = &bytes[PREAMBLE..];
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_le_bytes(*length)).expect("it is small");
+        content.extend_from_slice(&after[..length]);
+        rest = &after[length + 8..];
+    }
+    content
 }
 
 /// The limiters of a real snapshot: one of each algorithm.
@@ -72,13 +83,12 @@ fn limits() -> [(&'static str, Limit); 7] {
 
 /// A snapshot of a store with a seed of zeros, so that one input always means the same bytes.
 fn real(input: &mut FuzzInput<'_>) -> Vec<u8> {
-    let mut empty = b"tollgate".to_vec();
-    empty.extend(VERSION);
-    // No time, no seed, one shard, no limits, no keys.
-    empty.extend_from_slice(&[0; 24]);
+    let mut empty = Vec::new();
+    // No time, no seed, no bound, one shard, no limits, no keys.
+    empty.extend_from_slice(&[0; 32]);
     empty.extend_from_slice(&1_u32.to_le_bytes());
     empty.extend_from_slice(&[0; 5]);
-    sum(&mut empty);
+    let empty = framed(&empty);
     let clock = ManualClock::new();
     let store = builder(&clock).restore(&empty[..]).expect("an empty snapshot is one");
     let limiters = limits().map(|(name, limit)| store.limiter(name, limit).expect("it is valid"));
@@ -92,12 +102,12 @@ fn real(input: &mut FuzzInput<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Changes some bytes past the preamble, as the input says.
+/// Changes some bytes, as the input says.
 fn change(bytes: &mut [u8], input: &mut FuzzInput<'_>) {
-    let length = bytes.len() - PREAMBLE;
+    let length = bytes.len();
     for _ in 0..input.u8() % 8 {
         let place = usize::from(u16::from_le_bytes(input.array())) % length;
-        bytes[PREAMBLE + place] ^= input.u8();
+        bytes[place] ^= input.u8();
     }
 }
 

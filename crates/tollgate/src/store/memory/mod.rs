@@ -18,6 +18,7 @@ mod look;
 mod met;
 mod names;
 mod outlook;
+mod overrides;
 mod registry;
 mod reserved;
 mod search;
@@ -50,6 +51,7 @@ use line::{Lines, Locked};
 pub(crate) use line::{Place, Spot};
 pub(crate) use look::look_all;
 pub(crate) use met::Met;
+pub(crate) use overrides::KeptOverrides;
 pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
@@ -99,6 +101,7 @@ pub(crate) struct Memory {
     pub(crate) reservations: Reservations,
     pub(crate) waiting: WaitQueues,
     pub(crate) blocks: Blocks,
+    pub(crate) overrides: KeptOverrides,
 }
 
 /// How many shards suit a store of `max_keys`: small enough to grow in microseconds, and some
@@ -124,6 +127,7 @@ impl Memory {
             reservations: Reservations::default(),
             waiting: WaitQueues::default(),
             blocks,
+            overrides: KeptOverrides::default(),
         }
     }
 

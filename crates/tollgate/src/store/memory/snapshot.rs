@@ -1,39 +1,42 @@
-//! Snapshots: the state written down, so that a restart does not hand everybody a fresh allowance.
+//! Snapshots: the state as bytes, so that a restart does not give every key a fresh allowance.
 //!
-//! A snapshot holds fingerprints and the seed they were taken with, so that it works with names
-//! off too; it is as confidential as the seed. Every number is little-endian:
+//! A snapshot holds ids of keys and the seed of their hash, so that it also works without names; it is as
+//! confidential as the seed. Its content is in verified chunks ([`chunks`]). Every number is
+//! little-endian:
 //!
 //! ```text
-//! "tollgate" version:u16 taken_at:u64 seed:[16] shards:u32
+//! taken_at:u64 seed:[16] max_keys:u64 shards:u32
 //! limits:u32 (limiter:text limit:text)*
 //! (1:u8 shard:u32 id:u64 limit:u32 name:text state | 3:u8 limiter:text limit:text)*
-//! (2:u8 id:u64 place:u64 rule:text name:text until:u64 forgotten:u64 times:u32 by_hand:u8)*  0:u8
-//! checksum:u64
+//! (2:u8 id:u64 place:u64 rule:text name:text until:u64 forgotten:u64 times:u32 by_hand:u8)*
+//! (4:u8 length:u32 override)*  0:u8
 //! text  = length:u16 bytes        state = 0:u8 words:[3 x u64] | 1:u8 entries:u32 (at:u64 units:u64)*
 //! ```
 //!
-//! A key says its limit by its place in the list, counted from one. A record of kind 3 adds a limit
-//! to the list that was registered while the snapshot was written.
+//! A key names its limit by its place in the list, counted from one. A record of kind 3 adds a limit
+//! to the list that was registered while the snapshot was written. An override is written as for a
+//! shared store ([`write_override`]).
 
-mod frame;
+mod chunks;
 mod listing;
+mod records;
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use self::frame::{Reader, Writer};
+use self::chunks::{ChunkReader, ChunkWriter};
 use self::listing::Listing;
+use self::records::{RecordReader, RecordWriter};
 use super::blocks::Blocked;
 use super::shard::{Call, NewKey, Reclaim};
-use super::{Memory, Named, Settings, shards_for};
+use super::{Memory, Named, Settings};
 use crate::algorithm::State;
+use crate::bounds::KEYS_PER_SHARD;
 use crate::key::{Fingerprint, KeyName};
-use crate::limit::{Limit, LimitError};
+use crate::limit::{Limit, LimitError, Plan};
+use crate::policy::{Numbers, read_override, write_override};
 use crate::time::Timestamp;
-
-const MAGIC: [u8; 8] = *b"tollgate";
-const VERSION: u16 = 5;
 
 /// Why a snapshot could not be restored.
 #[derive(Debug)]
@@ -45,6 +48,16 @@ pub enum SnapshotError {
     Malformed(String),
     /// The store that it should be restored into is impossible.
     Store(LimitError),
+    /// The store that it should be restored into is too small for the tables of the snapshot.
+    #[non_exhaustive]
+    StoreTooSmall {
+        /// The `max_keys` of the store.
+        max_keys: usize,
+        /// The smallest `max_keys` that is enough.
+        least: usize,
+        /// The `max_keys` of the store that the snapshot was taken of.
+        taken_with: u64,
+    },
 }
 
 impl fmt::Display for SnapshotError {
@@ -55,6 +68,11 @@ impl fmt::Display for SnapshotError {
             SnapshotError::Store(_) => {
                 f.write_str("no such store can be built to restore the snapshot into")
             }
+            SnapshotError::StoreTooSmall { max_keys, least, taken_with } => write!(
+                f,
+                "max_keys is {max_keys}, must be at least {least} for this snapshot, which was taken \
+                 with {taken_with}"
+            ),
         }
     }
 }
@@ -63,7 +81,7 @@ impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             SnapshotError::Io(error) => Some(error),
-            SnapshotError::Malformed(_) => None,
+            SnapshotError::Malformed(_) | SnapshotError::StoreTooSmall { .. } => None,
             SnapshotError::Store(error) => Some(error),
         }
     }
@@ -71,10 +89,13 @@ impl std::error::Error for SnapshotError {
 
 impl From<io::Error> for SnapshotError {
     fn from(error: io::Error) -> SnapshotError {
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            return malformed("it ends early, restore from a complete file");
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                malformed("it ends early, restore from a complete file")
+            }
+            io::ErrorKind::InvalidData => malformed(error.to_string()),
+            _ => SnapshotError::Io(error),
         }
-        SnapshotError::Io(error)
     }
 }
 
@@ -85,12 +106,11 @@ fn malformed(what: impl Into<String>) -> SnapshotError {
 impl Memory {
     /// Writes all live state, one shard at a time: each key is consistent, checks go on meanwhile.
     pub(crate) fn snapshot(&self, to: &mut dyn Write) -> io::Result<()> {
-        let mut out = Writer::new(to);
-        let now = self.now().as_nanos();
-        out.bytes(&MAGIC)?;
-        out.bytes(&VERSION.to_le_bytes())?;
-        out.u64(now)?;
+        let mut out = RecordWriter(ChunkWriter::new(to)?);
+        let now = self.now();
+        out.u64(now.as_nanos())?;
         out.bytes(&self.settings.seed)?;
+        out.u64(self.settings.max_keys as u64)?;
         out.length(self.shards.len())?;
         let mut limits = Listing::new(self.registry.all());
         out.length(limits.all().len())?;
@@ -98,20 +118,24 @@ impl Memory {
             out.limit(named)?;
         }
         for index in 0..self.shards.len() {
-            // Copied out first: nobody waits for the writer's disk.
-            out.bytes(&self.shard_bytes(index, &mut limits, now)?)?;
+            // Encoded into memory first: no check waits for the disk of the writer.
+            out.bytes(&self.shard_bytes(index, &mut limits, now.as_nanos())?)?;
         }
-        for (fingerprint, blocked) in self.blocks.list(Timestamp::from_nanos(now)) {
+        for (fingerprint, blocked) in self.blocks.list(now) {
             out.block(fingerprint, &blocked)?;
         }
+        for (client, change) in self.overrides.list(now) {
+            let mut record = Vec::new();
+            write_override(&client, change.as_ref(), &mut record);
+            out.bytes(&[4])?;
+            out.long_bytes(&record)?;
+        }
         out.bytes(&[0])?;
-        let sum = out.sum();
-        out.u64(sum)
+        out.0.finish()
     }
 
     fn shard_bytes(&self, index: usize, limits: &mut Listing, now: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mut out = Writer::new(&mut bytes);
+        let mut out = RecordWriter(Vec::new());
         let shard = self.shards.lock(index);
         self.registry.with(|registered| {
             for place in shard.table.taken() {
@@ -137,7 +161,7 @@ impl Memory {
             }
             io::Result::Ok(())
         })?;
-        Ok(bytes)
+        Ok(out.0)
     }
 
     /// A store with the state of a snapshot. `settings` say all but the seed and the shards.
@@ -145,23 +169,16 @@ impl Memory {
         settings: Settings,
         from: &mut dyn Read,
     ) -> Result<Memory, SnapshotError> {
-        let mut input = Reader::new(from);
-        if input.array::<8>()? != MAGIC {
-            return Err(malformed(
-                "it does not begin with \"tollgate\", give a file written by snapshot",
-            ));
+        let mut input = RecordReader(ChunkReader::new(from)?);
+        let (taken_at, seed) = (input.u64()?, input.array()?);
+        let (taken_with, shards) = (input.u64()?, input.length()?);
+        let least = least_max_keys(shards);
+        if settings.max_keys < least {
+            let max_keys = settings.max_keys;
+            return Err(SnapshotError::StoreTooSmall { max_keys, least, taken_with });
         }
-        let version = u16::from_le_bytes(input.array()?);
-        if version != VERSION {
-            return Err(malformed(format!("its version is {version}, this build reads {VERSION}")));
-        }
-        let taken_at = input.u64()?;
-        let seed = input.array()?;
-        let shards = input.length()?;
-        if shards == 0 || shards > shards_for(settings.max_keys).saturating_mul(64) {
-            return Err(malformed(format!(
-                "it has {shards} shards, raise max_keys near to what it was taken with"
-            )));
+        if shards == 0 {
+            return Err(malformed("it has no shards"));
         }
         let memory = Memory::new(Settings { seed, shards, ..settings });
         let mut limits = Vec::new();
@@ -175,19 +192,20 @@ impl Memory {
                 [1] => memory.restore_key(&mut input, &limits, ahead)?,
                 [2] => memory.restore_block(&mut input, ahead)?,
                 [3] => limits.push(memory.restore_limit(&mut input)?),
+                [4] => memory.restore_override(&mut input)?,
                 [kind] => return Err(malformed(format!("a record is of kind {kind}"))),
             }
         }
-        let sum = input.sum();
-        if input.u64()? != sum {
-            return Err(malformed("its checksum is wrong, restore from an undamaged file"));
-        }
-        // Who has no state any more need not be remembered either.
+        input.0.finish()?;
+        // A limit without a state need not be remembered.
         memory.forget(&limits.iter().collect::<Vec<_>>());
         Ok(memory)
     }
 
-    fn restore_limit(&self, input: &mut Reader<'_>) -> Result<Arc<Named>, SnapshotError> {
+    fn restore_limit(
+        &self,
+        input: &mut RecordReader<ChunkReader<'_>>,
+    ) -> Result<Arc<Named>, SnapshotError> {
         let (limiter, text) = (input.string()?, input.string()?);
         let limit: Limit = text.parse().map_err(|error| malformed(format!("{text:?}: {error}")))?;
         let named = self.register(&limiter, &limit);
@@ -197,7 +215,7 @@ impl Memory {
     /// Reads one key; `ahead` is how far the snapshot's clock was ahead of this one.
     fn restore_key(
         &self,
-        input: &mut Reader<'_>,
+        input: &mut RecordReader<ChunkReader<'_>>,
         limits: &[Arc<Named>],
         ahead: u64,
     ) -> Result<(), SnapshotError> {
@@ -237,7 +255,11 @@ impl Memory {
 
 impl Memory {
     /// Reads one block; `ahead` is how far the snapshot's clock was ahead of this one.
-    fn restore_block(&self, input: &mut Reader<'_>, ahead: u64) -> Result<(), SnapshotError> {
+    fn restore_block(
+        &self,
+        input: &mut RecordReader<ChunkReader<'_>>,
+        ahead: u64,
+    ) -> Result<(), SnapshotError> {
         let fingerprint =
             Fingerprint { id: Fingerprint::usable(input.u64()?), place: input.u64()? };
         let (rule, key) = (input.string()?.into(), KeyName::from_bytes(&input.text()?));
@@ -247,5 +269,50 @@ impl Memory {
         let blocked = Blocked { rule, key, until, times, forgotten, by_hand };
         self.blocks.restore(fingerprint, blocked);
         Ok(())
+    }
+
+    /// Reads one override that was set at run time. Its end is a date, which a clock that is behind does
+    /// not move.
+    fn restore_override(
+        &self,
+        input: &mut RecordReader<ChunkReader<'_>>,
+    ) -> Result<(), SnapshotError> {
+        let record = input.long_bytes()?;
+        let (client, change) =
+            read_override(&record).ok_or_else(|| malformed("an override cannot be read"))?;
+        let limits = change.iter().flat_map(|change| change.numbers.values());
+        for limit in limits.flat_map(Numbers::limits) {
+            Plan::new(limit).map_err(|error| malformed(format!("an override: {error}")))?;
+        }
+        self.overrides.set(client, change);
+        Ok(())
+    }
+}
+
+/// How many times as many shards as suit a store it may have after a restore.
+const MOST_TIMES_SHARDS: usize = 64;
+
+/// The smallest `max_keys` of a store that may have this many shards.
+fn least_max_keys(shards: usize) -> usize {
+    let suits = shards.div_ceil(MOST_TIMES_SHARDS);
+    match suits {
+        0 | 1 => 1,
+        2..=64 => suits * 64,
+        _ => suits.saturating_mul(KEYS_PER_SHARD),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::store::memory::shards_for;
+
+    #[test]
+    fn least_max_keys_is_the_smallest_that_suits() {
+        for shards in (1..20_000).chain([1 << 26]) {
+            let least = least_max_keys(shards);
+            assert!(shards_for(least) * MOST_TIMES_SHARDS >= shards, "{shards}");
+            assert!(least == 1 || shards_for(least - 1) * MOST_TIMES_SHARDS < shards, "{shards}");
+        }
     }
 }

@@ -4,13 +4,37 @@ use std::hash::{DefaultHasher, Hasher};
 
 use super::*;
 
-/// Makes the checksum right.
-fn sign(bytes: &mut [u8]) {
+/// The version that this build writes.
+const VERSION: u16 = 6;
+
+/// The time, the seed, the bound and the number of shards.
+const HEADER: usize = 8 + 16 + 8 + 4;
+
+/// The content of a snapshot, without its frame.
+fn content_of(bytes: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    let mut rest = &bytes[10..];
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_le_bytes(*length)).expect("it is small");
+        content.extend_from_slice(&after[..length]);
+        rest = &after[length + 8..];
+    }
+    content
+}
+
+/// The content in a frame with right checksums.
+fn framed(version: u16, content: &[u8]) -> Vec<u8> {
     // Both are SipHash-1-3 with a key of zeros.
     let mut hasher = DefaultHasher::new();
-    let (body, sum) = bytes.split_at_mut(bytes.len() - 8);
-    hasher.write(body);
-    sum.copy_from_slice(&hasher.finish().to_le_bytes());
+    let mut bytes = [b"tollgate".as_slice(), &version.to_le_bytes()].concat();
+    hasher.write(&bytes);
+    for chunk in content.chunks(60_000).chain([&[][..]]) {
+        let length = u32::try_from(chunk.len()).expect("it is small").to_le_bytes();
+        hasher.write(&length);
+        hasher.write(chunk);
+        bytes.extend([&length, chunk, &hasher.finish().to_le_bytes()].concat());
+    }
+    bytes
 }
 
 /// Asks all that can be asked of every key, also under other numbers.
@@ -44,13 +68,14 @@ fn a_moment_after_the_end_of_time_is_restored_as_the_end_of_time() {
         let clock = ManualClock::new();
         let store = builder(&clock).build().unwrap();
         assert!(store.limiter("0", limit.clone()).unwrap().check_n("little", 7).is_allowed());
-        let mut bytes = bytes_of(&store);
+        let mut content = content_of(&bytes_of(&store));
         let now = clock.now().as_nanos().to_le_bytes();
+        // Behind the time of the snapshot.
         let found: Vec<usize> =
-            (30..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == now).collect();
+            (8..content.len() - 8).filter(|at| content[*at..*at + 8] == now).collect();
         assert_eq!(found.len(), moments, "{limit}");
-        found.into_iter().for_each(|at| bytes[at..at + 8].fill(0xff));
-        sign(&mut bytes);
+        found.into_iter().for_each(|at| content[at..at + 8].fill(0xff));
+        let bytes = framed(VERSION, &content);
         use_every_limiter(&builder(&clock).restore(bytes.as_slice()).unwrap());
     }
 }
@@ -64,48 +89,77 @@ fn units_of_a_log_that_add_up_past_the_largest_number_never_wrap_to_few() {
         assert!(limiter.check_n("ana", 5).is_allowed());
         clock.advance(Duration::from_nanos(1));
     }
-    let mut bytes = bytes_of(&store);
-    let fives: Vec<usize> =
-        (50..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == 5_u64.to_le_bytes()).collect();
+    let mut content = content_of(&bytes_of(&store));
+    let is_five = |at: &usize| content[*at..*at + 8] == 5_u64.to_le_bytes();
+    let fives: Vec<usize> = (HEADER..content.len() - 8).filter(is_five).collect();
     let [first, second] = fives[..] else { panic!("{fives:?}") };
-    bytes[first..first + 8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
-    bytes[second..second + 8].copy_from_slice(&3_u64.to_le_bytes());
-    sign(&mut bytes);
+    content[first..first + 8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    content[second..second + 8].copy_from_slice(&3_u64.to_le_bytes());
+    let bytes = framed(VERSION, &content);
     let restored = builder(&clock).restore(bytes.as_slice()).unwrap();
     let limiter = restored.limiter("log", Limit::sliding_log(10, SECOND)).unwrap();
     assert_eq!(limiter.status("ana").remaining(), 0);
 }
 
 /// A snapshot of one key that used three of ten, of this version, and its record once more if `twice`.
-fn of_version(version: u8, twice: bool, clock: &ManualClock) -> Vec<u8> {
+fn of_version(version: u16, twice: bool, clock: &ManualClock) -> Vec<u8> {
     let store = builder(clock).build().expect("the test's numbers are valid");
     let limiter = store.limiter("limit", Limit::per_hour(10)).expect("they are");
     assert!(limiter.check_n("ana", 3).is_allowed());
-    let mut bytes = bytes_of(&store);
-    bytes[8] = version;
-    // Magic, version, time, seed, shards, how many limits, one of them; and at the end no record, a sum.
-    let limits = 2 + "limit".len() + 2 + limiter.limit().to_string().len();
-    let start = 8 + 2 + 8 + 16 + 4 + 4 + limits;
-    let end = bytes.len() - 8 - 1;
-    assert_eq!((bytes[start], bytes[end]), (1, 0), "the kinds of records");
-    let again = if twice { bytes[start..end].to_vec() } else { Vec::new() };
-    bytes.splice(end..end, again);
-    sign(&mut bytes);
-    bytes
+    let mut content = content_of(&bytes_of(&store));
+    // How many limits, and one of them.
+    let start = HEADER + 4 + 2 + "limit".len() + 2 + limiter.limit().to_string().len();
+    let end = content.len() - 1;
+    assert_eq!((content[start], content[end]), (1, 0), "the kinds of records");
+    let again = if twice { content[start..end].to_vec() } else { Vec::new() };
+    content.splice(end..end, again);
+    framed(version, &content)
 }
 
 #[test]
 fn a_snapshot_of_another_version_or_with_a_key_twice_is_refused() {
     let clock = ManualClock::new();
-    let restored = builder(&clock).restore(of_version(5, false, &clock).as_slice()).unwrap();
+    let restored = builder(&clock).restore(of_version(VERSION, false, &clock).as_slice()).unwrap();
     let limiter = restored.limiter("limit", Limit::per_hour(10)).unwrap();
     assert_eq!(limiter.status("ana").remaining(), 7);
     assert_eq!(restored.len(), 1);
-    for (version, twice, what) in [(5, true, "twice"), (4, false, "reads 5"), (6, false, "reads 5")]
-    {
+    for (version, twice, what) in [
+        (VERSION, true, "a key is there twice"),
+        (4, false, "its version is 4, this build reads 6; start without it"),
+        (7, false, "its version is 7, this build reads 6; start without it"),
+    ] {
         let bytes = of_version(version, twice, &clock);
         let error = builder(&clock).restore(bytes.as_slice()).unwrap_err().to_string();
-        assert!(error.contains(what), "{error}");
+        assert_eq!(error, format!("the snapshot is not usable: {what}"));
+    }
+}
+
+#[test]
+fn content_after_the_last_record_is_rejected() {
+    let clock = ManualClock::new();
+    let content = content_of(&bytes_of(&used_store(&clock, builder(&clock))));
+    for more in [&[0][..], &[0; 100_000]] {
+        let bytes = framed(VERSION, &[&content, more].concat());
+        let error = builder(&clock).restore(bytes.as_slice()).unwrap_err().to_string();
+        assert_eq!(error, "the snapshot is not usable: it has content after its last record");
+    }
+}
+
+#[test]
+fn overrides_with_impossible_limits_are_rejected() {
+    let clock = ManualClock::new();
+    let store = builder(&clock).build().unwrap();
+    let policy = Policy::new().rule(Rule::new("api").key(["user"]).limit(Limit::per_hour(5)));
+    let gate = Gate::on(store.clone(), policy).unwrap();
+    let own = Override::new("user", "ana").numbers("api", Limit::per_hour(77));
+    gate.set_override(own).unwrap();
+    let content = content_of(&bytes_of(&store));
+    let at = content.windows(4).position(|window| window == b"77/h").expect("it is written so");
+    for (text, is_possible) in [(b"78/h", true), (b"00/h", false), (b"xx/h", false)] {
+        let mut forged = content.clone();
+        forged[at..at + 4].copy_from_slice(text);
+        let restored = builder(&clock).restore(framed(VERSION, &forged).as_slice());
+        assert_eq!(restored.is_ok(), is_possible, "{text:?}");
     }
 }
 
@@ -140,18 +194,18 @@ fn limiter_listed_with_two_limits_keeps_its_keys() {
     let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
     drop(store.forget_idle(vec![make(&store, "gone")]));
     assert!(make(&store, "limit").check_n("ana", 3).is_allowed());
-    let mut bytes = bytes_of(&store);
-    let list = 8 + 2 + 8 + 16 + 4;
-    assert_eq!(bytes[list..list + 5], [1, 0, 0, 0, 5], "one limit, whose name has five bytes");
+    let mut content = content_of(&bytes_of(&store));
+    let list = HEADER;
+    assert_eq!(content[list..list + 5], [1, 0, 0, 0, 5], "one limit, whose name has five bytes");
     let earlier: Limit = "20/h".parse().unwrap();
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap(), 0], text.as_bytes()].concat();
     let entry = [text("limit"), text(&earlier.to_string())].concat();
     let record = list + 4 + text("limit").len() + text(&Limit::per_hour(10).to_string()).len();
-    assert_eq!(bytes[record + 13], 1, "the place of its limit in the list");
-    bytes[record + 13] = 2;
-    bytes[list] = 2;
-    bytes.splice(list + 4..list + 4, entry);
-    sign(&mut bytes);
+    assert_eq!(content[record + 13], 1, "the place of its limit in the list");
+    content[record + 13] = 2;
+    content[list] = 2;
+    content.splice(list + 4..list + 4, entry);
+    let bytes = framed(VERSION, &content);
     let restored = builder(&clock).restore(bytes.as_slice()).unwrap();
     assert_eq!(make(&restored, "limit").status("ana").remaining(), 7);
 }
@@ -164,18 +218,18 @@ proptest! {
         forgeries in prop::collection::vec((any::<prop::sample::Index>(), 0..3_u8, any::<u8>()), 1..4)
     ) {
         let clock = ManualClock::new();
-        let mut bytes = bytes_of(&used_store(&clock, builder(&clock)));
-        let end = bytes.len() - 8;
+        let mut content = content_of(&bytes_of(&used_store(&clock, builder(&clock))));
+        let end = content.len();
         for (index, kind, byte) in forgeries {
-            let at = 10 + index.index(end - 10);
+            let at = index.index(end);
             let until = end.min(at + 8);
             match kind {
-                0 => bytes[at] = byte,
-                1 => bytes[at] = 0xff,
-                _ => bytes[at..until].fill(0xff),
+                0 => content[at] = byte,
+                1 => content[at] = 0xff,
+                _ => content[at..until].fill(0xff),
             }
         }
-        sign(&mut bytes);
+        let bytes = framed(VERSION, &content);
         if let Ok(store) = builder(&clock).restore(bytes.as_slice()) {
             use_every_limiter(&store);
             prop_assert!(!bytes_of(&store).is_empty());

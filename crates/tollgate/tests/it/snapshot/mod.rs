@@ -96,8 +96,8 @@ fn names_are_kept() {
 #[test]
 fn every_store_has_a_seed_of_its_own_which_its_snapshot_keeps() {
     let clock = ManualClock::new();
-    // After the magic, the version and the time.
-    let seed = |store: &MemoryStore| bytes_of(store)[18..34].to_vec();
+    // After the magic, the version, the length of the chunk and the time.
+    let seed = |store: &MemoryStore| bytes_of(store)[22..38].to_vec();
     let stores = [(); 2].map(|()| builder(&clock).build().unwrap());
     assert_ne!(seed(&stores[0]), seed(&stores[1]));
     assert!(seed(&stores[0]).iter().any(|byte| *byte != 0));
@@ -361,7 +361,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let clock = ManualClock::new();
-        let framed = [b"tollgate\x04\x00".as_slice(), &bytes].concat();
+        let framed = [b"tollgate\x06\x00".as_slice(), &bytes].concat();
         prop_assert!(builder(&clock).restore(framed.as_slice()).is_err());
     }
 }
@@ -391,6 +391,11 @@ fn a_blocked_key_is_still_blocked_after_a_restart() {
     assert_eq!(gate.check(&request).retry_after(), Some(minute * 2), "the second block is longer");
 }
 
+/// Keys whose names fill more than one chunk.
+fn long_keys() -> impl Iterator<Item = String> {
+    (0..1000).map(|key| format!("{key:0200}"))
+}
+
 /// A file during whose writing somebody changes the numbers of `api` and takes under them.
 struct Meddled {
     bytes: Vec<u8>,
@@ -401,12 +406,12 @@ struct Meddled {
 impl Write for Meddled {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
-        // Past the list of limits, which is written first.
+        // Past the list of limits, which is in the first chunk.
         if !self.done && self.bytes.len() > 100 {
             self.done = true;
             let limiter =
                 self.store.limiter("api", Limit::per_hour(20)).expect("the limit is valid");
-            assert!((0..30).all(|key| limiter.check(key).is_allowed()));
+            assert!(long_keys().all(|key| limiter.check(key).is_allowed()));
         }
         Ok(bytes.len())
     }
@@ -419,15 +424,15 @@ impl Write for Meddled {
 #[test]
 fn numbers_that_change_while_a_snapshot_is_written_lose_no_key() {
     let clock = ManualClock::new();
-    let store = builder(&clock).build().unwrap();
+    let store = builder(&clock).max_keys(2000).build().unwrap();
     let limiter = store.limiter("api", Limit::per_hour(10)).unwrap();
-    assert!((0..30).all(|key| limiter.check_n(key, 8).is_allowed()));
+    assert!(long_keys().all(|key| limiter.check_n(key, 8).is_allowed()));
     let mut file = Meddled { bytes: Vec::new(), store: store.clone(), done: false };
     store.snapshot(&mut file).unwrap();
     assert!(file.done);
-    let restored = builder(&clock).restore(file.bytes.as_slice()).unwrap();
+    let restored = builder(&clock).max_keys(2000).restore(file.bytes.as_slice()).unwrap();
     let limiter = restored.limiter("api", Limit::per_hour(20)).unwrap();
-    let used: Vec<u64> = (0..30).map(|key| limiter.status(key).used()).collect();
+    let used: Vec<u64> = long_keys().map(|key| limiter.status(key).used()).collect();
     assert!(used.contains(&17), "some were written after the change");
     // 8 of 10 are 16 of 20; who was written after the change took one more.
     assert!(used.iter().all(|used| [16, 17].contains(used)), "{used:?}");

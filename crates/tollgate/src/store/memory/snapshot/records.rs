@@ -1,9 +1,6 @@
-//! What a snapshot is written with, and read.
+//! The records of a snapshot, as bytes.
 
-use std::hash::Hasher;
 use std::io::{self, Read, Write};
-
-use siphasher::sip::SipHasher13;
 
 use super::super::Named;
 use super::super::blocks::Blocked;
@@ -12,25 +9,12 @@ use crate::algorithm::{Log, State, StateRef};
 use crate::key::Fingerprint;
 use crate::time::Timestamp;
 
-/// Writes, and sums what it writes.
-pub(super) struct Writer<'a> {
-    to: &'a mut dyn Write,
-    sum: SipHasher13,
-}
+/// Writes numbers, texts and records.
+pub(super) struct RecordWriter<W>(pub(super) W);
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(to: &'a mut dyn Write) -> Writer<'a> {
-        Writer { to, sum: SipHasher13::new() }
-    }
-
-    /// The sum of what it has written.
-    pub(super) fn sum(&self) -> u64 {
-        self.sum.finish()
-    }
-
+impl<W: Write> RecordWriter<W> {
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.write(bytes);
-        self.to.write_all(bytes)
+        self.0.write_all(bytes)
     }
 
     pub(super) fn u64(&mut self, number: u64) -> io::Result<()> {
@@ -51,6 +35,11 @@ impl<'a> Writer<'a> {
     pub(super) fn limit(&mut self, named: &Named) -> io::Result<()> {
         self.text(named.limiter.as_bytes())?;
         self.text(named.limit.to_string().as_bytes())
+    }
+
+    pub(super) fn long_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.length(bytes.len())?;
+        self.bytes(bytes)
     }
 
     pub(super) fn block(&mut self, fingerprint: Fingerprint, blocked: &Blocked) -> io::Result<()> {
@@ -83,26 +72,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads, and sums what it reads.
-pub(super) struct Reader<'a> {
-    from: &'a mut dyn Read,
-    sum: SipHasher13,
-}
+/// Reads numbers, texts and records.
+pub(super) struct RecordReader<R>(pub(super) R);
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(from: &'a mut dyn Read) -> Reader<'a> {
-        Reader { from, sum: SipHasher13::new() }
-    }
-
-    /// The sum of what it has read.
-    pub(super) fn sum(&self) -> u64 {
-        self.sum.finish()
-    }
-
+impl<R: Read> RecordReader<R> {
     pub(super) fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
-        self.from.read_exact(&mut bytes)?;
-        self.sum.write(&bytes);
+        self.0.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -116,9 +92,19 @@ impl<'a> Reader<'a> {
 
     pub(super) fn text(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; usize::from(u16::from_le_bytes(self.array()?))];
-        self.from.read_exact(&mut bytes)?;
-        self.sum.write(&bytes);
+        self.0.read_exact(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Bytes that may be many. A wrong length takes no more memory than there are bytes.
+    pub(super) fn long_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let length = self.length()?;
+        let mut bytes = Vec::new();
+        (&mut self.0).take(length as u64).read_to_end(&mut bytes)?;
+        match bytes.len() == length {
+            true => Ok(bytes),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     pub(super) fn string(&mut self) -> Result<String, SnapshotError> {
