@@ -85,12 +85,52 @@ fn a_refusal_has_the_status_that_the_proxy_asks_for() {
     for _ in 0..2 {
         assert_eq!(server.ask("GET /v1/authorize/403", &client).status, 200);
     }
-    let denied = server.ask("GET /v1/authorize/403", &client);
-    assert_eq!(denied.problem(403)["violated-policies"][0], "per-ip");
+    assert_eq!(server.ask("GET /v1/authorize/403", &client).status, 403);
     for (wrong, status) in
         [("200", 400), ("302", 400), ("600", 400), ("abc", 400), ("%ff", 400), ("403/x", 404)]
     {
         server.ask(&format!("GET /v1/authorize/{wrong}"), &client).problem(status);
+    }
+}
+
+#[test]
+fn denial_with_the_status_of_the_path_has_no_body() {
+    let header = http::HeaderName::from_static("x-user");
+    let server = TestServer::with(|server| server.header_attribute("user", header));
+    let client = ["X-Forwarded-For: 203.0.113.7"];
+    for _ in 0..2 {
+        server.ask("GET /v1/authorize/403", &client);
+    }
+    let invalid = ["X-User: ana", "X-User: ben"];
+    for (headers, meant) in [(&client[..], "429"), (&["X-User: mallory"], "403"), (&invalid, "400")]
+    {
+        for method in ["GET", "POST", "HEAD"] {
+            let denied = server.ask(&format!("{method} /v1/authorize/403"), headers);
+            assert_eq!((denied.status, denied.body.as_str()), (403, ""), "{method} {headers:?}");
+            assert_eq!(denied.header("content-length"), Some("0"), "{denied:?}");
+            assert_eq!(denied.header("content-type"), None, "{denied:?}");
+            assert_eq!(denied.header("cache-control"), Some("no-store"), "{denied:?}");
+            assert_eq!(denied.header("tollgate-status"), Some(meant), "{denied:?}");
+        }
+    }
+}
+
+#[test]
+fn head_is_decided_as_get_and_its_connection_stays_open() {
+    let server = TestServer::start();
+    let mut connection = server.connect();
+    let head = |path| format!("HEAD {path} HTTP/1.1\r\nhost: t\r\n\r\n");
+    for (path, status) in [
+        ("/v1/authorize", 200),
+        ("/v1/authorize/403", 200),
+        ("/v1/authorize", 429),
+        ("/v1/authorize/403", 403),
+        ("/v1/authorize", 429),
+    ] {
+        connection.write(head(path));
+        let answer = connection.read_head().unwrap();
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("connection"), None, "{answer:?}");
     }
 }
 
@@ -181,10 +221,10 @@ fn what_cannot_be_decided_is_refused_with_the_status_that_the_proxy_asks_for() {
     let mut texts = Texts::default();
     for headers in [&["X-User: ana", "X-User: ben"][..], &[&long]] {
         let shown = headers.join(", ");
-        for (path, status) in [("/v1/authorize", 400), ("/v1/authorize/403", 403)] {
-            let refused = server.ask(&format!("GET {path}"), headers);
-            texts.add(&format!("GET {path}, {shown}"), &refused.detail(status));
-        }
+        let denied = server.ask("GET /v1/authorize", headers);
+        texts.add(&format!("GET /v1/authorize, {shown}"), &denied.detail(400));
+        let denied = server.ask("GET /v1/authorize/403", headers);
+        assert_eq!(denied.status, 403, "{shown}");
     }
     texts.assert_golden("authorize", "headers");
 }

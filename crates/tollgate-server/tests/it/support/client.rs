@@ -25,6 +25,17 @@ impl Connection {
     /// # Panics
     /// If neither happens within [`DEADLINE`].
     pub(crate) fn read(&mut self) -> Option<Answer> {
+        let mut answer = self.read_head()?;
+        let length = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
+        let mut body = vec![0; length];
+        in_time(self.0.read_exact(&mut body))?;
+        answer.body = String::from_utf8(body).unwrap();
+        Some(answer)
+    }
+
+    /// Reads the head of the next answer, which is all of the answer to HEAD; `None` if the server
+    /// has closed the connection.
+    pub(crate) fn read_head(&mut self) -> Option<Answer> {
         let line = self.line()?;
         let status = line.split(' ').nth(1)?.parse().ok()?;
         let mut headers = Vec::new();
@@ -33,12 +44,7 @@ impl Connection {
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
-        let mut answer = Answer { status, headers, body: String::new() };
-        let length = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
-        let mut body = vec![0; length];
-        in_time(self.0.read_exact(&mut body))?;
-        answer.body = String::from_utf8(body).unwrap();
-        Some(answer)
+        Some(Answer { status, headers, body: String::new() })
     }
 
     /// Reads a line with its end; `None` if the server has closed the connection.
