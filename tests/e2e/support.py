@@ -42,9 +42,9 @@ def tollgate_binary():
 
 
 def program(name):
-    """Where a program is, also where only root would look for it."""
-    beside_python = os.path.dirname(sys.executable)
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:{beside_python}")
+    """The path of a program: of the version that setup.sh installs, or else of the system's."""
+    installed = os.path.dirname(sys.executable)
+    return shutil.which(name, path=f"{installed}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def free_port():
@@ -171,6 +171,9 @@ class Upstream:
         self.asked = 0
 
         class Server(http.server.ThreadingHTTPServer):
+            # For the connections of a flood.
+            request_queue_size = 1024
+
             def handle_error(self, *_):
                 """Proxies close connections as they like."""
 

@@ -44,6 +44,7 @@ limit = "1/h"
 class Proxied:
     """A client, a proxy, Tollgate and a service; each class says how its proxy is started."""
 
+    policy = POLICY
     tollgate_arguments = []
     # The recipe's timeouts and what they become: 10 minutes, so that a slow answer on a busy machine is
     # waited for, and a proxy that waits for a killed Tollgate exceeds PATIENCE.
@@ -62,7 +63,7 @@ class Proxied:
     def setUpClass(cls):
         cls.folder = cls.enterClassContext(Folder())
         cls.upstream = cls.enterClassContext(Upstream())
-        cls.tollgate = cls.enterClassContext(Tollgate(*cls.tollgate_arguments, policy=POLICY))
+        cls.tollgate = cls.enterClassContext(Tollgate(*cls.tollgate_arguments, policy=cls.policy))
         cls.port = free_port()
         addresses = {
             "127.0.0.1:8080": f"127.0.0.1:{cls.tollgate.http}",
@@ -208,8 +209,8 @@ def needs(name):
 
 class Nginx:
     timeouts = {
-        "proxy_connect_timeout 100ms;": "proxy_connect_timeout 10m;",
-        "proxy_read_timeout 100ms;": "proxy_read_timeout 10m;",
+        "proxy_connect_timeout 1s;": "proxy_connect_timeout 10m;",
+        "proxy_read_timeout 1s;": "proxy_read_timeout 10m;",
     }
 
     @classmethod
@@ -223,9 +224,12 @@ class Nginx:
         user = "user root;" if os.geteuid() == 0 else ""
         around = (
             f"{user} daemon off; pid {folder}/nginx.pid; error_log stderr; worker_processes 1;\n"
-            f"events {{ worker_connections 64; }}\nhttp {{ access_log off;\n{paths}"
+            f"events {{ worker_connections 4096; }}\nhttp {{ access_log off;\n{paths}"
         )
-        text = around + replaced(cls.recipe("nginx"), addresses) + "}\n"
+        files = {"/var/log/nginx/tollgate-fail-open.log": f"{folder}/fail-open.log"}
+        # A line that the server of a user has already.
+        own = {"    add_header RateLimit $": "    add_header X-Server kept always;\n    add_header RateLimit $"}
+        text = around + replaced(cls.recipe("nginx"), {**addresses, **files, **own}) + "}\n"
         file = cls.folder.write("nginx.conf", text)
         command = [program("nginx"), "-p", folder, "-e", "stderr", "-c", file]
         return Running(command, [cls.port], folder)
@@ -233,14 +237,16 @@ class Nginx:
 
 class Caddy:
     timeouts = {
-        "dial_timeout 100ms": "dial_timeout 10m",
-        "response_header_timeout 100ms": "response_header_timeout 10m",
+        "dial_timeout 1s": "dial_timeout 10m",
+        "response_header_timeout 1s": "response_header_timeout 10m",
     }
 
     @classmethod
     def start(cls, addresses):
         # Without the administration of Caddy itself, whose port another may have.
-        text = "{\n admin off\n auto_https off\n}\n" + replaced(cls.recipe("caddy"), addresses)
+        own = {"{\n    # One line": "{\n    admin off\n    auto_https off\n    # One line"}
+        files = {"/var/log/caddy/tollgate-fail-open.log": f"{cls.folder.path}/fail-open.log"}
+        text = replaced(cls.recipe("caddy"), {**addresses, **own, **files})
         file = cls.folder.write("Caddyfile", text)
         command = [program("caddy"), "run", "--config", file, "--adapter", "caddyfile"]
         home = {"HOME": cls.folder.path, "XDG_DATA_HOME": cls.folder.path}
@@ -254,12 +260,13 @@ class HAProxy:
         "inter 500ms": "inter 3s downinter 500ms",
         "timeout server 30s\n": "timeout server 30s\n    timeout check 10m\n",
     }
-    lua_timeouts = {"timeout = 100,": "timeout = 600000,"}
+    lua_timeouts = {"timeout = 1000 })": "timeout = 600000 })"}
 
     @classmethod
     def start(cls, addresses):
         lua = replaced(recipe("haproxy-lua"), {"127.0.0.1:8080": addresses["127.0.0.1:8080"], **cls.lua_timeouts})
-        text = replaced(cls.recipe("haproxy"), addresses)
+        statistics = {"global\n": f"global\n    stats socket {cls.folder.path}/stats.sock\n"}
+        text = replaced(cls.recipe("haproxy"), {**addresses, **statistics})
         cls.folder.write("tollgate.lua", lua)
         file = cls.folder.write("haproxy.cfg", text)
         return Running([program("haproxy"), "-f", file], [cls.port], cls.folder.path)
@@ -290,6 +297,14 @@ class NginxRecipe(Nginx, Recipe, unittest.TestCase):
         super().is_decided_whatever_it_asks_for()
         for path, status in [(b"/limited\xff", b"429"), (b"/free\xff?\xfe", b"200")]:
             self.assertEqual(raw_status(self.port, path), status, path)
+
+    def is_refused_by_a_deny_list(self):
+        super().is_refused_by_a_deny_list()
+        for path, status in [("/free", 200), ("/limited", 429), ("/denied", 403)]:
+            answer = ask(self.port, path)
+            self.assertEqual((answer.status, answer.header("X-Server")), (status, "kept"), answer)
+            cache_control = None if status == 200 else "no-store"
+            self.assertEqual(answer.header("Cache-Control"), cache_control, answer)
 
 
 @needs("nginx")
@@ -359,7 +374,7 @@ class NginxClosed(Nginx, Closed, unittest.TestCase):
 
     @staticmethod
     def changed(text):
-        return replaced(text, {"error_page 502 504 = @unlimited;": ""})
+        return replaced(text, {"error_page 500 502 503 504 = @undecided;": ""})
 
 
 @needs("caddy")
@@ -368,7 +383,7 @@ class CaddyClosed(Caddy, Closed, unittest.TestCase):
 
     @staticmethod
     def changed(text):
-        without, _ = text.split("    # Where Tollgate is away")
+        without, _ = text.split("    # Requests that Tollgate does not decide pass.")
         return without + "}\n"
 
 

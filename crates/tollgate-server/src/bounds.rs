@@ -181,6 +181,10 @@ pub(crate) const DRAIN: Duration = BODY_TIMEOUT;
 /// once, and nothing is lost where a store elsewhere takes longer.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);
 
+/// The connections that the system accepts ahead of the server, on each port; Linux lowers it to
+/// `net.core.somaxconn`, which is 4,096 by default.
+pub(crate) const BACKLOG: u32 = 4096;
+
 /// How long not to accept when the system has no room for another connection.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
 use tollgate::HeaderStyle;
 use tollgate_tower::ClientIp;
@@ -17,7 +17,7 @@ use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
 use crate::attend;
 use crate::backend::Backend;
-use crate::bounds::{Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_THREADS};
+use crate::bounds::{BACKLOG, Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_THREADS};
 use crate::grpc;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
@@ -319,13 +319,13 @@ impl ServerBuilder {
         let mut listeners = Vec::new();
         for (transport, address, most, no_room) in wanted {
             let Some(address) = address else { continue };
-            let socket = bind(address).await?;
+            let socket = bind(address)?;
             let listener = Listener::new(socket, transport, most, no_room);
             listeners.push((transport, listener.with_tls(tls.clone())));
         }
         let operators = match self.settings.admin.listen {
             AdminListen::At(address) => {
-                let (socket, most) = (bind(address).await?, self.max_connections);
+                let (socket, most) = (bind(address)?, self.max_connections);
                 let listener = Listener::new(socket, Transport::Http, most, http::NO_ROOM);
                 Some(listener.with_tls(tls.clone()))
             }
@@ -336,8 +336,20 @@ impl ServerBuilder {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address).await.map_err(|source| BindError::Address(address, source))
+fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    listen(address).map_err(|source| BindError::Address(address, source))
+}
+
+/// Listens with room for a burst of new connections: the default backlog of 128 makes the system
+/// drop the connections of a busy proxy, which then lets requests pass undecided.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted server can listen while old connections are in TIME_WAIT. On Windows the option
+    // means something else: two servers could listen on one port.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 impl fmt::Display for BindError {

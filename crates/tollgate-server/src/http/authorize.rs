@@ -8,14 +8,16 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use tollgate::Reason;
 use tollgate_tower::PeerAddr;
 
+use super::browser::keep_to_us;
 use super::decision::tell;
 use super::problem::{Problem, cut, cut_to};
 use super::{ProxyHeaders, segment};
@@ -65,10 +67,11 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
         Ok(attributes) => attributes,
         // With a status that the proxy understands, whatever is wrong.
         Err(problem) => {
-            return app.bad(&match refuse_with {
-                Some(status) => problem.with_status(status),
-                None => problem,
-            });
+            let response = app.bad(&problem);
+            return match refuse_with {
+                Some(status) => without_body(status, problem.status()),
+                None => response,
+            };
         }
     };
     let asked: tollgate::Request<'_> =
@@ -77,17 +80,11 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
     app.decided(Transport::Http, &asked, &ruling);
     let fields = app.fields(&ruling);
     let mut response = if ruling.is_allowed() {
-        Response::new(axum::body::Body::empty())
+        Response::new(Body::empty())
     } else {
         let refusal = app.refusal(&ruling, &fields);
         match refuse_with {
-            Some(status) => {
-                // So that a proxy need not guess it: not every refusal has a Retry-After.
-                let meant = HeaderValue::from(refusal.status().as_u16());
-                let mut response = refusal.with_status(status).response();
-                response.headers_mut().insert(MEANT, meant);
-                response
-            }
+            Some(status) => without_body(status, refusal.status()),
             // Proxies take 5xx for a failure of ours, and many are told to let pass then.
             None if ruling.reason() == Reason::StoreAway => {
                 refusal.with_status(StatusCode::TOO_MANY_REQUESTS).response()
@@ -96,6 +93,19 @@ async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Res
         }
     };
     tell(response.headers_mut(), &fields);
+    response
+}
+
+/// A denial with the status that the proxy understands, and the one that its client should see in a
+/// header: not every denial has a `Retry-After` to be told by. It has no body, since nginx closes
+/// its connection when the answer to a subrequest has one.
+fn without_body(status: StatusCode, meant: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(MEANT, HeaderValue::from(meant.as_u16()));
+    keep_to_us(headers);
     response
 }
 
