@@ -31,7 +31,7 @@ pub fn never_too_much<S: StoreUnderTest>(
         step.time.apply(&clock);
         let Act::Check(cost) = step.act else { continue };
         let answer = limiter.check_n(KEY, cost);
-        if answer.is_allowed() {
+        if cost > 0 && answer.is_allowed() {
             let at = u128::from(clock.now().as_nanos());
             let goes_ahead = at + answer.delay.as_nanos();
             admitted.push(Admitted { at, cost: cost.into(), goes_ahead });

@@ -63,7 +63,7 @@ impl KeyModel {
     /// Takes `cost` units at `now` if they fit.
     pub fn check_n(&mut self, now: u64, cost: u64) -> Answer {
         let before = self.peek_n(now, cost);
-        if !before.is_allowed() {
+        if cost == 0 || !before.is_allowed() {
             return before;
         }
         self.charge(now, cost);
@@ -79,14 +79,14 @@ impl KeyModel {
         let now = u128::from(now);
         let at = now.max(self.seen);
         let outcome = match cost {
-            0 => Outcome::Invalid(CostError::Zero),
+            0 => Outcome::Allowed,
             _ if cost > self.capacity => {
                 Outcome::Invalid(CostError::ExceedsCapacity { cost, limit: self.capacity })
             }
             _ if self.model.fits(at, cost) => Outcome::Allowed,
             _ => Outcome::Denied,
         };
-        let turn = self.model.turn(at).filter(|_| outcome == Outcome::Allowed);
+        let turn = self.model.turn(at).filter(|_| outcome == Outcome::Allowed && cost > 0);
         Answer {
             outcome,
             limit: self.capacity,

@@ -80,6 +80,6 @@ fn costs(limit: &Limit) -> impl Strategy<Value = u64> + use<> {
         1 => Just(capacity.saturating_add(1)),
         1 => any::<u64>(),
         1 => Just(u64::MAX),
-        1 => Just(0),
+        2 => Just(0),
     ]
 }

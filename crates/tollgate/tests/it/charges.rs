@@ -82,17 +82,6 @@ fn equal_charges_each_count() {
 }
 
 #[test]
-fn a_cost_of_zero_stays_an_error_beside_others() {
-    let limiter = limiter(Limit::per_hour(10));
-    for costs in [[0, 1], [1, 0]] {
-        let decisions = check_all(&costs.map(|cost| limiter.charge(&"ana").cost(cost)));
-        let (_, decision) = decisions.deciding().unwrap();
-        assert_eq!(decision.outcome(), Outcome::Invalid(CostError::Zero));
-    }
-    assert!(limiter.status("ana").is_new());
-}
-
-#[test]
 fn costs_that_add_up_past_the_largest_number_can_never_be() {
     for limit in [Limit::per_second(u64::MAX), Limit::fixed_window(u64::MAX, SECOND)] {
         let (limiter, other) = (limiter(limit), limiter(Limit::per_hour(10)));

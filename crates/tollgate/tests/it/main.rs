@@ -5,6 +5,7 @@ mod charges;
 mod charges_of_one_key;
 mod clock;
 mod contract;
+mod cost_zero;
 #[cfg(feature = "envoy")]
 mod envoy_import;
 mod field;

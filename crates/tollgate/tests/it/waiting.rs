@@ -107,12 +107,8 @@ fn a_full_queue_refuses_at_once() {
 #[test]
 fn a_cost_that_can_never_be_taken_is_refused_at_once() {
     let (limiter, _) = manual(Limit::per_second(1));
-    for (cost, error) in
-        [(0, CostError::Zero), (2, CostError::ExceedsCapacity { cost: 2, limit: 1 })]
-    {
-        let refused = limiter.acquire("ana").cost(cost).wait();
-        assert_eq!(refused.unwrap_err(), AcquireError::Cost(error));
-    }
+    let never = CostError::ExceedsCapacity { cost: 2, limit: 1 };
+    assert_eq!(limiter.acquire("ana").cost(2).wait().unwrap_err(), AcquireError::Cost(never));
 }
 
 #[cfg(feature = "tokio")]

@@ -110,10 +110,7 @@ impl GateModel {
             self.punish(asked, &mut all);
         }
         let enforced: Vec<Said> = all.iter().filter(|said| !said.shadow).cloned().collect();
-        // To take nothing is wrong whatever applies.
-        let takes_nothing = asked.said == Some(0);
-        let is_error = takes_nothing || enforced.iter().any(|said| said.retry_after.is_none());
-        let allowed = allowed && !takes_nothing;
+        let is_error = enforced.iter().any(|said| said.retry_after.is_none());
         let delay = enforced.iter().filter(|_| allowed).map(|said| said.delay).max();
         let names = all.iter().map(|said| said.rule.clone());
         let mut names: Vec<String> = names.collect();
@@ -207,7 +204,8 @@ impl GateModel {
     }
 }
 
-/// Nothing stays nothing; what the request says stands in for an attribute; `None` is no number.
+/// A request's cost of 0 takes nothing of any rule; what the request says stands in for an
+/// attribute; `None` is no number.
 fn cost(cost: &Cost, asked: &Asked<'_>) -> Option<u64> {
     match (cost, asked.said) {
         (_, Some(0)) => Some(0),

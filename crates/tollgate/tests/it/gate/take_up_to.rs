@@ -48,7 +48,7 @@ fn a_request_without_rules_takes_all_it_asks_for() {
 #[test]
 fn a_unit_that_can_never_be_taken_is_an_error() {
     let (gate, _) = gate(Policy::new().rule(Rule::new("tokens").limit(hourly(10)).cost(times(11))));
-    for cost in [0, 1, 5] {
+    for cost in [1, 5] {
         let (units, ruling) = gate.take_up_to(&Request::new().cost(cost));
         assert_eq!((units, ruling.reason()), (0, Reason::Error), "{cost}");
     }
