@@ -6,6 +6,7 @@ mod cluster;
 mod common;
 mod concurrency;
 mod contract;
+mod cost_zero;
 mod deny_cache;
 mod differential;
 mod faults;

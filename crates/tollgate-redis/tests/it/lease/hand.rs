@@ -80,6 +80,24 @@ fn a_peek_agrees_with_the_check_that_follows_it_and_takes_nothing() {
 }
 
 #[test]
+fn cost_zero_is_allowed_beside_a_lease_and_takes_nothing() {
+    wait(async {
+        let fleet = Fleet::new(&per_user(Limit::per_hour(10_000)), 1).await;
+        heat(fleet.node(), &ana()).await;
+        let left = fleet.node().status(&ana()).await.remaining();
+        for ruling in [
+            fleet.node().check(&ana().cost(0)).await,
+            fleet.node().peek(&ana().cost(0)).await,
+            fleet.node().check(&ana().cost(0)).await,
+        ] {
+            assert!(ruling.is_allowed(), "{ruling:?}");
+            assert_eq!(ruling.remaining(), left);
+        }
+        assert!(fleet.node().check(&ana()).await.is_leased());
+    });
+}
+
+#[test]
 fn what_is_in_hand_is_spent_until_its_time_is_over_and_not_a_tick_longer() {
     wait(async {
         let fleet = Fleet::new(&per_user(Limit::per_hour(10_000)), 1).await;
