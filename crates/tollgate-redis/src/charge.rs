@@ -105,12 +105,11 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The charges, those of one limiter and key added up; a cost of zero stays an error.
+/// The charges, those of one limiter and key added up.
 fn merged<'a>(charges: &[RedisCharge<'a>]) -> Vec<Asked<'a>> {
     let mut merged: Vec<Asked<'a>> = Vec::with_capacity(charges.len());
     for RedisCharge { limiter, key, cost } in charges {
         match merged.iter_mut().find(|other| other.key == *key) {
-            Some(first) if first.cost == 0 || *cost == 0 => first.cost = 0,
             Some(first) => first.cost = first.cost.saturating_add(*cost),
             None => merged.push(Asked { limiter: &limiter.inner, key: key.clone(), cost: *cost }),
         }

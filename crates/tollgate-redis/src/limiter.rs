@@ -58,7 +58,7 @@ impl Inner {
 
     /// Whether so much can ever be taken at once.
     pub(crate) fn is_possible(&self, cost: u64) -> bool {
-        cost > 0 && cost <= self.terms.ported.capacity()
+        cost <= self.terms.ported.capacity()
     }
 
     /// Asks the calendar for the window that `now` is in.
@@ -138,7 +138,8 @@ impl RedisLimiter {
 
     async fn check_asked(&self, asked: Asked<'_>) -> Result<Decision, StoreError> {
         let (cost, ported) = (asked.cost, &self.inner.terms.ported);
-        let mode = if self.inner.is_possible(cost) { Mode::Take } else { Mode::Look };
+        let takes = cost > 0 && self.inner.is_possible(cost);
+        let mode = if takes { Mode::Take } else { Mode::Look };
         let (met, state) = self.ask(asked, mode).await?;
         let decision = ported.decide(&state, met.now, cost);
         if mode == Mode::Take {

@@ -68,7 +68,7 @@ pub(crate) async fn rescale_all(
     charges: &[Asked<'_>],
     now: u64,
 ) -> Result<(), StoreError> {
-    for charge in charges {
+    for charge in charges.iter().filter(|charge| charge.cost > 0) {
         rescale(store, charge, now).await?;
     }
     Ok(())

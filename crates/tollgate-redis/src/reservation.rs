@@ -225,6 +225,10 @@ impl Claim {
     }
 
     async fn settle_quietly(&self, actual: u64) -> Result<(), StoreError> {
+        // A reservation of 0 has no record that would have to end.
+        if self.cost == 0 && actual == 0 {
+            return Ok(());
+        }
         let Claim { store, limiter: inner, .. } = self;
         let charge = |units: u64| if units > 0 { inner.charge(units) } else { Vec::new() };
         let back = self.cost.saturating_sub(actual);

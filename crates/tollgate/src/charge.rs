@@ -132,6 +132,9 @@ fn merged<'a>(charges: &[Joint<'a>]) -> (Vec<Joint<'a>>, Box<[bool]>) {
     let mut too_much = Vec::with_capacity(charges.len());
     for charge in charges {
         match merged.iter().position(|other| other.is_same_key(charge)) {
+            // A cost of 0 adds nothing, and its limit has no say over the other charges.
+            Some(_) if charge.cost == 0 => {}
+            Some(at) if merged[at].cost == 0 => merged[at] = *charge,
             Some(at) => {
                 let first = &mut merged[at];
                 too_much[at] |= first.cost.checked_add(charge.cost).is_none();

@@ -210,7 +210,13 @@ for i = 1, count do
         end
     end
 
-    if not after then
+    if cost == 0 and cost_part == 0 and forced == nil then
+        -- A cost of 0 fits in every state and leaves it as it is, also one of other numbers.
+        after, plain = true, false
+        if adopted then
+            adopted[i] = nil
+        end
+    elseif not after then
         reply[2] = 0
         if not look and tail ~= '' and unpack('>i7', tail) <= now + (hold or 1000000) then
             held = true

@@ -17,7 +17,7 @@ else
         local after = left[2 * i]
         if type(after) == 'table' then
             take_log(KEYS[i], after)
-        elseif after then
+        elseif after and after ~= true then
             call('SET', KEYS[i], after, 'PXAT', format('%d', (fresh[i] + late) / 1000 + 4000000000001))
         end
     end

@@ -159,9 +159,9 @@ impl Plan {
         }
     }
 
-    /// Whether a new key could take so much: else the cost is an error.
+    /// Whether a fresh key admits `cost` units at once. A larger cost is an error.
     pub(crate) fn can_fit(&self, cost: u64) -> bool {
-        (1..=self.capacity()).contains(&cost)
+        cost <= self.capacity()
     }
 
     /// The most that a new key admits at one instant.

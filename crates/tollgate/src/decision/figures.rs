@@ -133,6 +133,16 @@ impl Figures {
         }
     }
 
+    /// The same figures with a delay of 0.
+    #[inline]
+    pub(crate) fn without_delay(self) -> Figures {
+        match self {
+            Figures::Bucket(figures) => Figures::Bucket(BucketFigures { shapes: false, ..figures }),
+            Figures::Counter(_) => self,
+            Figures::Plain(figures) => Figures::Plain(PlainFigures { delay: 0, ..figures }),
+        }
+    }
+
     /// The same as told by a store whose shortest time is `tick`: worked out, waits rounded up.
     pub(crate) fn in_ticks(&self, tick: u64) -> Figures {
         let round = |wait: u64| wait.div_ceil(tick).saturating_mul(tick);

@@ -59,8 +59,6 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CostError {
-    /// The cost is zero; to look without taking, use `peek`.
-    Zero,
     /// The cost is larger than what a new key admits.
     ExceedsCapacity {
         /// What was asked for.
@@ -88,7 +86,11 @@ impl Decision {
 
     #[inline(always)]
     pub(crate) fn new(figures: Figures, cost: u64) -> Decision {
-        let kind = if cost == 0 || cost > figures.limit() {
+        // A cost of 0 is allowed in every state, also in debt, and waits for no turn.
+        if cost == 0 {
+            return Decision::of(figures.without_delay(), Kind::Allowed);
+        }
+        let kind = if cost > figures.limit() {
             Kind::Invalid
         } else if figures.allowed() {
             Kind::Allowed
@@ -139,7 +141,6 @@ impl Decision {
         match self.kind {
             Kind::Allowed => Outcome::Allowed,
             Kind::Denied => Outcome::Denied,
-            Kind::Invalid if cost == 0 => Outcome::Invalid(CostError::Zero),
             Kind::Invalid => Outcome::Invalid(CostError::ExceedsCapacity { cost, limit }),
         }
     }
@@ -186,9 +187,6 @@ impl Decision {
 impl fmt::Display for CostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CostError::Zero => {
-                f.write_str("cost is 0, must be at least 1; to look without taking, peek")
-            }
             CostError::ExceedsCapacity { cost, limit } => {
                 write!(f, "cost exceeds capacity: {cost} units can never pass a limit of {limit}")
             }

@@ -243,8 +243,8 @@ impl CompiledCost {
         values: &Values<'r>,
     ) -> Result<Price, (Attribute, &'r str)> {
         match *self {
-            // To take nothing is wrong whatever the rule says.
-            _ if said == Some(0) => Ok(Price { cost: 0, per_unit: 0 }),
+            // A request that says it costs nothing takes nothing of any rule.
+            CompiledCost::Units(_) if said == Some(0) => Ok(Price { cost: 0, per_unit: 0 }),
             CompiledCost::Request => Ok(Price { cost: said.unwrap_or(1), per_unit: 1 }),
             CompiledCost::Units(cost) => Ok(Price { cost, per_unit: 0 }),
             CompiledCost::Attribute { attribute, multiplier, default } => {

@@ -14,7 +14,7 @@ use super::resolve::{Applied, INLINE, Resolved, Rules};
 use super::ruling::{Reason, RequestError};
 use super::told::{Charges, Ruled, Told};
 use crate::bounds::SHOWN_VALUE;
-use crate::decision::{CostError, Decision};
+use crate::decision::Decision;
 use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held};
@@ -94,12 +94,7 @@ impl Deciding<'_> {
             let value = value.chars().take(SHOWN_VALUE).collect();
             return Answer::Wrong(Box::new(RequestError::NotANumber { attribute, value }));
         }
-        let answer = self.limits(&rules, (charges, claims));
-        // Also where nothing limits, or only reports; the figures of what does go with the error.
-        if request.said() == Some(0) {
-            return Answer::Wrong(Box::new(RequestError::Cost(CostError::Zero)));
-        }
-        answer
+        self.limits(&rules, (charges, claims))
     }
 
     fn memory(&self) -> &Memory {
@@ -307,7 +302,7 @@ impl Deciding<'_> {
             let (fingerprint, cost) = (joint.entry.fingerprint, applied.price.cost);
             let memory = self.memory();
             let ticket = memory.reservations.ticket(until);
-            let is_held = memory.hold(named, fingerprint, (ticket, taken_at), cost);
+            let is_held = cost > 0 && memory.hold(named, fingerprint, (ticket, taken_at), cost);
             let held = Held { named: Arc::clone(named), fingerprint, cost };
             let name = applied.key.name();
             let claim = Claim::new(&self.in_force.store, name, held, (ticket, is_held));

@@ -13,7 +13,7 @@ use super::ruling::RequestError;
 use super::told::{Ruled, Told};
 use super::{Gate, InForce, Ruling};
 use crate::bounds::SHOWN_VALUE;
-use crate::decision::{CostError, Decision};
+use crate::decision::Decision;
 use crate::limit::Limit;
 use crate::policy::{Policy, Request, Rule};
 use crate::port::key_bytes;
@@ -23,8 +23,6 @@ pub struct Planned {
     in_force: Arc<InForce>,
     /// What it comes to whatever the limits say.
     settled: Option<Settled>,
-    /// Whether it says that it costs nothing.
-    is_free: bool,
     rules: Vec<PlannedRule>,
 }
 
@@ -90,7 +88,7 @@ impl Planned {
                 None
             }
         };
-        Planned { in_force, settled, is_free: request.said() == Some(0), rules }
+        Planned { in_force, settled, rules }
     }
 
     /// The policy it was planned under.
@@ -109,12 +107,7 @@ impl Planned {
         let meant = self.rules.iter().enumerate().filter(|(place, _)| is_meant(*place));
         let rules = meant.map(|(_, rule)| rule.clone()).collect();
         // What the limits do not decide has no rules.
-        Planned { in_force: self.in_force.clone(), settled: None, is_free: self.is_free, rules }
-    }
-
-    /// Whether the request itself says that it costs nothing, which is an error.
-    pub fn is_free(&self) -> bool {
-        self.is_free
+        Planned { in_force: self.in_force.clone(), settled: None, rules }
     }
 
     /// The ruling that follows from what the store says of each rule, in the order of
@@ -140,7 +133,6 @@ impl Planned {
         let answer = match &self.settled {
             Some(Settled::Listed(kind)) => Answer::Listed(*kind),
             Some(Settled::Wrong(error)) => Answer::Wrong(Box::new(error.clone())),
-            None if self.is_free => Answer::Wrong(Box::new(RequestError::Cost(CostError::Zero))),
             None => in_short(&told, enforced.any(|(_, answer)| answer.was_blocked)),
         };
         let mut ruling = Ruling::open(Guard::from_inner(Arc::clone(&self.in_force)));

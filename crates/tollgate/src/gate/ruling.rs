@@ -343,7 +343,7 @@ impl fmt::Display for RequestError {
             RequestError::Cost(error) => error.fmt(f),
             RequestError::NotANumber { attribute, value } => write!(
                 f,
-                "the cost comes from {attribute:?}, which is {value:?}: must be a whole number of at least 1"
+                "the cost comes from {attribute:?}, which is {value:?}: must be a whole number"
             ),
         }
     }

@@ -135,8 +135,7 @@ impl RedisGate {
     /// Decides a request, and takes what it costs, from hand where that has it.
     pub(super) async fn decide_and_take(&self, planned: &Planned) -> Result<Ruling, StoreError> {
         let names = self.names(planned.policy());
-        let leases = self.leases(&names)?.filter(|_| !planned.is_free());
-        let Some(leases) = leases else {
+        let Some(leases) = self.leases(&names)? else {
             return Ok(self.decide(planned, Way::Take, None).await?.0);
         };
         let mut hand = self.take_in_hand(leases, planned, &names)?;
@@ -159,8 +158,8 @@ impl RedisGate {
         let rules = Vec::with_capacity(planned.rules().len());
         let mut hand = Hand { leases, rules, asked: Vec::new(), is_settled: false };
         for rule in planned.rules() {
-            // Whoever is blocked by hand is denied by the store.
-            let paid = match self.may_be_blocked(names, rule) {
+            // The store denies a key with a manual block, and decides a cost of 0.
+            let paid = match rule.cost == 0 || self.may_be_blocked(names, rule) {
                 true => None,
                 false => self.pay(&mut hand, names, rule)?,
             };
@@ -259,8 +258,7 @@ impl RedisGate {
     /// What [`decide_and_take`](Self::decide_and_take) would say.
     pub(super) async fn decide_and_leave(&self, planned: &Planned) -> Result<Ruling, StoreError> {
         let names = self.names(planned.policy());
-        let leases = self.leases(&names)?.filter(|_| !planned.is_free());
-        let Some(leases) = leases else {
+        let Some(leases) = self.leases(&names)? else {
             return Ok(self.decide(planned, Way::Look, None).await?.0);
         };
         let mut of_hand = Vec::with_capacity(planned.rules().len());
@@ -282,7 +280,7 @@ impl RedisGate {
         names: &Names,
         rule: &PlannedRule,
     ) -> Result<Option<RuleAnswer>, StoreError> {
-        if self.may_be_blocked(names, rule) {
+        if rule.cost == 0 || self.may_be_blocked(names, rule) {
             return Ok(None);
         }
         let mut decisions = Vec::with_capacity(rule.limits().len());

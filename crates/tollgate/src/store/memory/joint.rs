@@ -210,6 +210,15 @@ impl<'a, C> Group<'_, 'a, C> {
     fn decide(&mut self, number: usize, shard: &Locked<'a>) -> Verdict {
         let Joint { memory, entry, cost, .. } = *self.joint(number);
         let call = memory.call(entry.named, self.turns[number].now);
+        if cost == 0 {
+            // A cost of 0 is always allowed and needs no slot: only its figures are wanted.
+            let met = &mut self.turns[number].met;
+            match shard.table.find(entry.fingerprint.id) {
+                Ok(index) => _ = shard.meet(met, index, &call, 0),
+                Err(_) => _ = met.set(&call, entry.named.plan.fresh().as_ref(), 0),
+            }
+            return Verdict::AllAllowed;
+        }
         let verdict = match shard.table.find(entry.fingerprint.id) {
             Ok(index) => match shard.meet(&mut self.turns[number].met, index, &call, cost) {
                 true => Verdict::AllAllowed,
@@ -224,6 +233,9 @@ impl<'a, C> Group<'_, 'a, C> {
     /// shard meanwhile may have moved it.
     fn finish(&mut self, number: usize, shard: &mut Locked<'a>, verdict: Verdict) {
         let Joint { memory, entry, cost, .. } = *self.joint(number);
+        if cost == 0 {
+            return;
+        }
         let call = memory.call(entry.named, self.turns[number].now);
         let claimed = matches!(self.rooms.get(number), Some(Some(Room::Claimed)));
         let index = shard.table.find(entry.fingerprint.id).ok();
@@ -321,10 +333,9 @@ impl<'a> Joint<'a> {
         self.rank() == other.rank()
     }
 
-    /// Adds to the cost; a cost of zero stays an error beside others.
+    /// Adds to the cost.
     pub(crate) fn add_cost(&mut self, cost: u64) {
-        let is_error = self.cost == 0 || cost == 0;
-        self.cost = if is_error { 0 } else { self.cost.saturating_add(cost) };
+        self.cost = self.cost.saturating_add(cost);
     }
 }
 
@@ -346,7 +357,7 @@ impl<'a> Turn<'a> {
     pub(crate) fn decision(&self, charged: Charged) -> Decision {
         let figures = |cost| self.met.told(&self.named.plan, self.now.as_nanos(), cost);
         let decision = Decision::new(figures(self.cost), self.cost);
-        if decision.is_allowed() && charged != Charged::All {
+        if self.cost > 0 && decision.is_allowed() && charged != Charged::All {
             return Decision::allowed(figures(0));
         }
         decision

@@ -22,7 +22,8 @@ impl Memory {
         let [stands, asked] = look(&shard, &call, entry.fingerprint, [0, cost]);
         drop(shard);
         let decision = Decision::new(asked, cost);
-        if !decision.is_allowed() {
+        // A cost of 0 needs no slot.
+        if cost == 0 || !decision.is_allowed() {
             return decision;
         }
         match self.no_room(entry.fingerprint, &call) {
@@ -59,7 +60,7 @@ pub(crate) fn look_all<'a, C>(
         let place = locked.partition_point(|other| other.place.address() < joint.place.address());
         let shard = &mut shards[place];
         joint.memory.tend(shard, joint.entry.fingerprint.id, turn.now.as_nanos());
-        new.push(shard.table.find(joint.entry.fingerprint.id).is_err());
+        new.push(joint.cost > 0 && shard.table.find(joint.entry.fingerprint.id).is_err());
         turn.met = met(shard, joint, turn.now);
     }
     drop(shards);

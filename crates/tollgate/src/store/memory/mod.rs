@@ -175,7 +175,7 @@ impl Memory {
     ) -> Decision {
         let plan = &call.named.plan;
         let figures = plan.decide_fresh(call.now, cost);
-        if figures.allowed() && cost > 0 {
+        if figures.allowed() {
             if !self.claim() {
                 drop(shard);
                 return self.charge_when_full(entry, call, cost);
@@ -206,6 +206,9 @@ impl Memory {
         now: Timestamp,
         most: u64,
     ) -> (u64, Decision) {
+        if most == 0 {
+            return (0, self.peek(entry, now, 0));
+        }
         let call = self.call(entry.named, now);
         let mut shard = self.lock(entry.fingerprint);
         self.tend(&mut shard, entry.fingerprint.id, call.now);
@@ -214,8 +217,7 @@ impl Memory {
                 shard.adopt(index, &call);
                 let units = shard.decide(index, &call, 0).remaining().min(most);
                 if units == 0 {
-                    let asked = most.min(1);
-                    return (0, Decision::new(shard.decide(index, &call, asked), asked));
+                    return (0, Decision::new(shard.decide(index, &call, 1), 1));
                 }
                 (units, shard.charge(index, &call, units))
             }
