@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Block, Limit, ManualClock, MemoryStore, Numbers, Override, Policy, Reason, Rule};
+use tollgate::{
+    Block, Cost, Limit, ManualClock, MemoryStore, Numbers, Override, Policy, Reason, Rule,
+};
 
 use super::{Gate, HOUR, MINUTE, SECOND, everybody, figure, gate, hourly, passed, per_user, user};
 
@@ -197,6 +199,51 @@ fn a_request_that_can_never_be_blocks_nobody() {
     let (gate, _) = gate(login(15 * MINUTE));
     assert!(gate.check(&user("ana").cost(3)).error().is_some());
     assert!(gate.blocked().is_empty());
+}
+
+#[test]
+fn request_with_an_invalid_cost_starts_no_block_of_another_rule() {
+    let tokens = Rule::new("tokens").limit(hourly(10));
+    let cost = Cost::Attribute { name: "tokens".to_owned(), multiplier: 1, default: 1 };
+    let shadow = per_user(1).block(MINUTE).shadow();
+    let policy = login(15 * MINUTE).rule(tokens.cost(cost)).rule(shadow);
+    let (gate, _) = gate(policy);
+    assert_eq!(passed(&gate, &user("ana"), 2), 2);
+    gate.unblock("per-user", &["ana"]);
+    let ruling = gate.check(&user("ana").with("tokens", "11"));
+    assert_eq!((ruling.reason(), ruling.retry_after()), (Reason::Error, None));
+    assert!(ruling.rules().all(|figures| figures.blocked().is_none()));
+    assert!(gate.blocked().is_empty());
+    assert!(!gate.check(&user("ana")).is_allowed());
+    assert!(gate.blocked().iter().any(|(rule, ..)| rule == "login"), "a valid cost does");
+}
+
+#[test]
+fn invalid_cost_of_a_shadow_rule_alone_prevents_no_block() {
+    let tokens = Rule::new("tokens").limit(hourly(1)).cost(3).shadow();
+    let (gate, _) = gate(login(15 * MINUTE).rule(tokens));
+    offend(&gate, "ana");
+    assert_eq!(gate.blocked().len(), 1);
+}
+
+#[test]
+fn blocked_rule_of_several_limits_shows_the_one_that_denied() {
+    for limits in [[hourly(9), hourly(2)], [hourly(2), hourly(9)]] {
+        let [first, second] = limits;
+        let capacity_of_first = first.capacity();
+        let rule = Rule::new("login").key(["user"]).limit(first).limit(second);
+        let (gate, clock) = gate(Policy::new().rule(rule.block(2 * HOUR)));
+        assert_eq!(passed(&gate, &user("ana"), 5), 2);
+        for pause in [Duration::ZERO, MINUTE, HOUR] {
+            clock.advance(pause);
+            let ruling = gate.check(&user("ana"));
+            let figures = ruling.rules().next().expect("a rule applies");
+            let shown = (figures.numbers().map(Limit::capacity), figures.limit(), ruling.limit());
+            // After an hour both limits are fresh, and the first one is shown.
+            let wanted = if pause == HOUR { capacity_of_first } else { 2 };
+            assert_eq!(shown, (Some(wanted), wanted, wanted), "after {pause:?}");
+        }
+    }
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn attribute_of_zero_takes_nothing_of_its_rule_and_charges_the_others() {
 #[test]
 fn cost_zero_is_denied_by_a_list_and_by_a_block_and_starts_none() {
     let rule = per_user(1).block(Block::of(MINUTE).times(2, HOUR));
-    let (gate, clock) = gate(Policy::new().rule(rule).deny(Listing::new("banned").matches("user", "eve")));
+    let (gate, clock) =
+        gate(Policy::new().rule(rule).deny(Listing::new("banned").matches("user", "eve")));
     assert_eq!(gate.check(&user("eve").cost(0)).reason(), Reason::DenyList);
     assert!(gate.check(&user("ana")).is_allowed());
     assert!(gate.check(&user("ana").cost(0)).is_allowed());
@@ -91,6 +92,10 @@ fn cost_zero_is_denied_without_a_store_only_by_deny() {
         let mut policy = Policy::new().rule(per_user(1));
         policy.on_store_error = choice;
         let (gate, _) = gate(policy.without_store(1));
-        assert_eq!(gate.check_without_store(&user("ana").cost(0)).is_allowed(), allowed, "{choice:?}");
+        assert_eq!(
+            gate.check_without_store(&user("ana").cost(0)).is_allowed(),
+            allowed,
+            "{choice:?}"
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! What a gate decides is what its rules say one by one, all or nothing.
 
 use proptest::prelude::*;
-use tollgate::{ManualClock, Policy, Reason, Request, Rule};
+use tollgate::{Limit, ManualClock, Policy, Reason, Request, Rule};
 use tollgate_testkit::cases;
 
 use super::model::{Answered, GateModel, answered};
 use super::policies::{Act, Step, policies, steps};
-use super::{everybody, gate, gate_at, hourly, passed, per_user, user};
+use super::{SECOND, everybody, gate, gate_at, hourly, passed, per_user, user};
 
 /// Plays `step` on a gate: what it answered, if anything.
 fn play(gate: &tollgate::Gate, step: &Step) -> Option<Answered> {
@@ -136,4 +136,20 @@ fn state_is_kept_by_rule_and_key_never_by_key_alone() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)).rule(second));
     assert!(gate.check(&user("ana")).is_allowed());
     assert_eq!(super::left(&gate, "second", &user("ana").with("route", "/a")), 1);
+}
+
+#[test]
+fn delay_of_a_rule_is_the_longest_of_its_limits() {
+    let queue = || Limit::leaky_queue(1, SECOND).burst(100);
+    for limits in [[queue(), hourly(10)], [hourly(10), queue()]] {
+        let [first, second] = limits;
+        let (gate, _) = gate(Policy::new().rule(Rule::new("both").limit(first).limit(second)));
+        for turn in 0..5 {
+            let ruling = gate.check(&Request::new());
+            let rule = ruling.rules().next().expect("a rule applies");
+            assert_eq!(rule.limit(), 10, "the smaller share decides");
+            assert_eq!((rule.delay(), ruling.delay()), (turn * SECOND, turn * SECOND));
+            assert_eq!(ruling.decided_by().map(|of| of.delay()), Some(turn * SECOND));
+        }
+    }
 }

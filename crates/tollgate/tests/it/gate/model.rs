@@ -37,6 +37,14 @@ pub(super) struct Said {
     pub(super) shadow: bool,
 }
 
+/// What one limit says: the figures that are compared, and those of the limit without a block.
+#[derive(Clone, Debug)]
+struct LimitSaid {
+    said: Said,
+    own_wait: Option<Duration>,
+    own_remaining: u64,
+}
+
 /// What a gate answers, all of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answered {
@@ -101,28 +109,29 @@ impl GateModel {
         let blocked = enforced.iter().any(|applied| !applied.blocked.is_zero());
         let (take, punish) = (take && !blocked, take && !blocked);
         let mut all = self.decide_together(&enforced, take);
-        let allowed = all.iter().all(|said| said.allowed);
+        let allowed = all.iter().all(|of| of.said.allowed);
         for applied in shadow {
             let takes = take && allowed && applied.blocked.is_zero();
             all.extend(self.decide_together(&[applied], takes));
         }
-        if punish {
+        let is_enforced = |of: &&LimitSaid| !of.said.shadow;
+        let is_error = all.iter().filter(is_enforced).any(|of| of.said.retry_after.is_none());
+        if punish && !is_error {
             self.punish(asked, &mut all);
         }
-        let enforced: Vec<Said> = all.iter().filter(|said| !said.shadow).cloned().collect();
-        let is_error = enforced.iter().any(|said| said.retry_after.is_none());
-        let delay = enforced.iter().filter(|_| allowed).map(|said| said.delay).max();
-        let names = all.iter().map(|said| said.rule.clone());
+        let enforced: Vec<LimitSaid> = all.iter().filter(is_enforced).cloned().collect();
+        let delay = enforced.iter().filter(|_| allowed).map(|of| of.said.delay).max();
+        let names = all.iter().map(|of| of.said.rule.clone());
         let mut names: Vec<String> = names.collect();
         names.dedup();
-        let of = |name: &String| all.iter().filter(|said| said.rule == *name).cloned().collect();
+        let of = |name: &String| all.iter().filter(|of| of.said.rule == *name).cloned().collect();
         let rules = names.iter().filter_map(|name| deciding(of(name))).collect();
         let delay = delay.unwrap_or_default();
         Answered { allowed, decided: deciding(enforced), rules, delay, is_error }
     }
 
     /// Looks at every limit; takes if all allow it, and then each says how it stands.
-    fn decide_together(&mut self, rules: &[Applied], take: bool) -> Vec<Said> {
+    fn decide_together(&mut self, rules: &[Applied], take: bool) -> Vec<LimitSaid> {
         let now = self.clock.now().as_nanos();
         let mut charges = Vec::new();
         for applied in rules {
@@ -143,12 +152,12 @@ impl GateModel {
     }
 
     /// Blocks the keys of rules that have just denied and say so.
-    fn punish(&mut self, asked: &Asked<'_>, all: &mut [Said]) {
+    fn punish(&mut self, asked: &Asked<'_>, all: &mut [LimitSaid]) {
         let now = self.clock.now();
         for applied in self.applied(asked).unwrap_or_default() {
-            let own = |said: &Said| said.rule == applied.rule.name;
-            let denied =
-                all.iter().any(|said| own(said) && !said.allowed && said.retry_after.is_some());
+            let own = |of: &LimitSaid| of.said.rule == applied.rule.name;
+            let is_denied = |said: &Said| !said.allowed && said.retry_after.is_some();
+            let denied = all.iter().any(|of| own(of) && is_denied(&of.said));
             let Some(block) = applied.rule.block.filter(|_| denied && applied.blocked.is_zero())
             else {
                 continue;
@@ -159,7 +168,8 @@ impl GateModel {
             let until = now.after(length);
             let forgotten = if block.factor > 1 { until.after(block.max) } else { until };
             self.blocks.insert(applied.key.clone(), Blocked { until, times, forgotten });
-            all.iter_mut().filter(|said| own(said)).for_each(|said| block_out(said, length));
+            let own = all.iter_mut().filter(|of| own(of));
+            own.for_each(|of| block_out(&mut of.said, length));
         }
     }
 
@@ -226,7 +236,7 @@ fn length(block: &Block, times: u32) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).expect("no longer than the longest"))
 }
 
-fn said(applied: &Applied, answer: Answer) -> Said {
+fn said(applied: &Applied, answer: Answer) -> LimitSaid {
     let mut said = Said {
         rule: applied.rule.name.clone(),
         allowed: answer.outcome == Outcome::Allowed,
@@ -238,7 +248,7 @@ fn said(applied: &Applied, answer: Answer) -> Said {
         shadow: applied.rule.shadow,
     };
     block_out(&mut said, applied.blocked);
-    said
+    LimitSaid { said, own_wait: answer.retry_after, own_remaining: answer.remaining }
 }
 
 fn block_out(said: &mut Said, blocked: Duration) {
@@ -252,18 +262,31 @@ fn block_out(said: &mut Said, blocked: Duration) {
 }
 
 /// One that can never be, then the longest wait, then the smallest share left; the first of equals.
-fn deciding(mut all: Vec<Said>) -> Option<Said> {
-    if let Some(never) = all.iter().find(|said| said.retry_after.is_none()) {
-        return Some(never.clone());
-    }
-    if all.iter().any(|said| !said.allowed) {
-        all.retain(|said| !said.allowed);
-        all.sort_by_key(|said| std::cmp::Reverse(said.retry_after));
+/// Of a blocked rule's limits that have equal waits for the block, the one that denies by itself.
+/// The delay is the longest of the deciding rule's limits.
+fn deciding(all: Vec<LimitSaid>) -> Option<Said> {
+    let (limits, mut all) = (all.clone(), all);
+    let share = |remaining: u64, of: &LimitSaid| u128::from(remaining) * u128::from(of.said.limit);
+    if all.iter().any(|of| of.said.retry_after.is_none()) {
+        all.retain(|of| of.said.retry_after.is_none());
+    } else if all.iter().any(|of| !of.said.allowed) {
+        all.retain(|of| !of.said.allowed);
+        let longest = all.iter().map(|of| of.said.retry_after).max();
+        all.retain(|of| Some(of.said.retry_after) == longest);
+        let first = all.first()?.said.rule.clone();
+        all.retain(|of| of.said.rule == first);
+        all.sort_by(|a, b| {
+            let by_wait = b.own_wait.cmp(&a.own_wait);
+            by_wait.then(share(a.own_remaining, b).cmp(&share(b.own_remaining, a)))
+        });
     } else {
-        let share = |said: &Said| (u128::from(said.remaining), u128::from(said.limit));
-        all.sort_by(|a, b| (share(a).0 * share(b).1).cmp(&(share(b).0 * share(a).1)));
+        all.sort_by(|a, b| share(a.said.remaining, b).cmp(&share(b.said.remaining, a)));
     }
-    all.into_iter().next()
+    let mut decided = all.into_iter().next()?.said;
+    let own = limits.iter().filter(|of| of.said.rule == decided.rule);
+    let delay = own.filter(|_| decided.allowed).map(|of| of.said.delay).max();
+    decided.delay = delay.unwrap_or_default();
+    Some(decided)
 }
 
 /// What a gate answered, in the same terms.
