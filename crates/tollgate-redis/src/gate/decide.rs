@@ -228,6 +228,13 @@ impl Call<'_> {
         self.limiters[charge].inner.is_possible(self.costs[charge])
     }
 
+    /// Whether every rule that is not in shadow can ever have room for its costs.
+    pub(super) fn is_valid(&self) -> bool {
+        let rules = self.planned.rules().iter().enumerate().filter(|(_, rule)| !rule.shadow);
+        let charges = rules.flat_map(|(number, _)| self.charges_of(&(number..number + 1)));
+        charges.into_iter().all(|charge| self.is_possible(charge))
+    }
+
     /// What a charge comes to by itself, taking nothing.
     pub(super) fn peek(&self, charge: usize, (now, state): &(u64, State)) -> Decision {
         self.limiters[charge].inner.terms.ported.peek(state, *now, self.costs[charge])

@@ -96,7 +96,7 @@ impl RedisGate {
         states: Vec<(u64, State)>,
         passes: bool,
     ) -> Part {
-        let may_block = call.way == Way::Take && call.blocks[rule].is_some();
+        let may_block = call.way == Way::Take && call.blocks[rule].is_some() && call.is_valid();
         if call.planned.rules()[rule].shadow {
             let way = match (passes, may_block) {
                 (true, _) => call.way,

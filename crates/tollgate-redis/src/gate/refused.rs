@@ -29,6 +29,8 @@ struct Stand {
     left: Duration,
     /// Whether it has no room for the request, or never has.
     refuses: bool,
+    /// Whether a cost can never be taken.
+    is_invalid: bool,
     /// Whether it may have none and blocks for it.
     may_punish: bool,
 }
@@ -116,18 +118,22 @@ impl Call<'_> {
         if enforced().any(|stand| !stand.left.is_zero()) {
             return true;
         }
-        let punishes = self.way == Way::Take && stands.iter().any(|stand| stand.may_punish);
+        // A request with an invalid cost blocks no key.
+        let may_punish = self.way == Way::Take && !enforced().any(|stand| stand.is_invalid);
+        let punishes = may_punish && stands.iter().any(|stand| stand.may_punish);
         !punishes && enforced().any(|stand| stand.refuses)
     }
 
     fn stand(&self, rule: usize, known: &[Known], left: Duration) -> Stand {
         let planned = &self.planned.rules()[rule];
         let punishes = planned.rule(self.planned).block.is_some();
-        let mut stand = Stand { shadow: planned.shadow, left, refuses: false, may_punish: false };
+        let (refuses, is_invalid, may_punish) = (false, false, false);
+        let mut stand = Stand { shadow: planned.shadow, left, refuses, is_invalid, may_punish };
         for charge in self.charges_of(&(rule..rule + 1)) {
             let Known { now, state, may_refuse } = &known[charge];
             let is_possible = self.is_possible(charge);
             let fits = is_possible && self.peek(charge, &(*now, state.clone())).is_allowed();
+            stand.is_invalid |= !is_possible;
             stand.refuses |= !is_possible || (!fits && *may_refuse);
             // It may have been emptied since where its figures are old.
             let may_deny = is_possible && (!fits || !may_refuse);

@@ -71,7 +71,8 @@ if rules then
                 left[2 * i], fresh[i] = adopted[i][1], adopted[i][2]
             end
         end
-        if way ~= 'r' and take and group.punishes and group.denied and not group.was_blocked then
+        -- A request with an invalid cost blocks no key.
+        if way ~= 'r' and take and not wrong and group.punishes and group.denied and not group.was_blocked then
             -- Longer than the longest it does not get, which bounds the loop as well. A product
             -- beyond 2^53 is not exact and far beyond the longest.
             local length, most = group.first, group.most

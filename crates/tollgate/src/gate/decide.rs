@@ -272,8 +272,12 @@ impl Deciding<'_> {
         charges.first().filter(|_| charged == Charged::All).map(|told| told.ruled.now)
     }
 
-    /// Blocks the keys of rules that have just denied and say so.
+    /// Blocks the keys of rules with `block_for` that have just denied. A request with an invalid
+    /// cost is an error and blocks no key; a cost that is invalid in a shadow rule alone is none.
     fn punish(&self, pending: &[Pending<'_, '_>], charges: &mut [Told]) {
+        if charges.iter().any(|charge| !charge.ruled.shadow && charge.decision.is_invalid()) {
+            return;
+        }
         for (group, charges) in groups(pending, charges) {
             let Some(Pending { applied, .. }) = group.first() else { continue };
             let Some(block) = &applied.rule.block else { continue };

@@ -13,6 +13,8 @@ pub struct RuleFigures<'a> {
     pub(super) name: &'a str,
     pub(super) named: Option<Arc<Named>>,
     pub(super) charge: Told,
+    /// The longest delay of the rule's limits.
+    pub(super) delay: Duration,
     pub(super) degraded: bool,
 }
 
@@ -77,8 +79,8 @@ impl<'a> RuleFigures<'a> {
         self.charge.next_after()
     }
 
-    /// How long to wait before going ahead.
+    /// How long to wait before going ahead: the longest delay of the rule's limits.
     pub fn delay(&self) -> Duration {
-        if self.is_allowed() { self.charge.decision.delay() } else { Duration::ZERO }
+        if self.is_allowed() { self.delay } else { Duration::ZERO }
     }
 }

@@ -300,18 +300,22 @@ impl Ruling {
     fn figures_from(&self, at: usize) -> Option<(RuleFigures<'_>, usize)> {
         let memory = &self.in_force.store.0;
         let of_rule = self.charges.ruled.get(at..)?.chunk_by(|a, b| a.rule == b.rule).next()?;
-        let (charge, named) = match of_rule {
-            [_] => self.charges.told_of(at, memory),
+        let (charge, named, delay) = match of_rule {
+            [_] => {
+                let (charge, named) = self.charges.told_of(at, memory);
+                (charge, named, charge.decision.delay())
+            }
             several => {
                 let places = at..at + several.len();
                 let told: SmallVec<[Told; INLINE]> =
                     places.map(|at| self.charges.told_of(at, memory).0).collect();
                 let charge = deciding(told.iter().copied())?;
-                (charge, memory.limit(charge.ruled.limit))
+                let delay = told.iter().map(|charge| charge.decision.delay()).max();
+                (charge, memory.limit(charge.ruled.limit), delay.unwrap_or_default())
             }
         };
         let (name, degraded) = (self.name(charge.ruled.rule as usize), self.degraded);
-        Some((RuleFigures { name, named, charge, degraded }, of_rule.len()))
+        Some((RuleFigures { name, named, charge, delay, degraded }, of_rule.len()))
     }
 }
 

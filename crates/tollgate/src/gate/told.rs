@@ -1,5 +1,6 @@
 //! What became of the charges of a request, and what each of them says.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +139,15 @@ impl Told {
         Some(self.decision.retry_after()?.max(self.ruled.blocked))
     }
 
+    /// Whether this limit decides before another limit of the same rule that has the same wait,
+    /// which is mostly that of a block: its own wait is longer, or a smaller share of it is left.
+    fn decides_before(&self, other: &Told) -> bool {
+        let order = self.decision.retry_after().cmp(&other.decision.retry_after());
+        let left = |of: &Told| [of.decision.remaining(), of.decision.limit()];
+        self.ruled.rule == other.ruled.rule
+            && order.then_with(|| cmp_shares(left(other), left(self))).is_gt()
+    }
+
     pub(super) fn reset_after(&self) -> Duration {
         self.decision.reset_after().max(self.ruled.blocked)
     }
@@ -147,22 +157,25 @@ impl Told {
     }
 }
 
+/// The order of two limits by the share that remains of them: each is what remains, and the limit.
+fn cmp_shares(a: [u64; 2], b: [u64; 2]) -> Ordering {
+    let product = |remaining: u64, limit: u64| u128::from(remaining) * u128::from(limit);
+    product(a[0], b[1]).cmp(&product(b[0], a[1]))
+}
+
 /// The charge that decides: one that can never be, the longest wait, the smallest share left.
 pub(super) fn deciding(charges: impl Iterator<Item = Told> + Clone) -> Option<Told> {
     let never = charges.clone().find(|charge| charge.retry_after().is_none());
     let denied = || charges.clone().filter(|charge| !charge.is_allowed());
-    // The first of equal waits, as the policy has the rules.
-    let slowest =
-        || {
-            denied().reduce(|slowest, charge| {
-                if charge.retry_after() > slowest.retry_after() { charge } else { slowest }
-            })
-        };
-    let scarcest = || {
-        charges.clone().min_by(|a, b| {
-            let left = u128::from(a.remaining()) * u128::from(b.decision.limit());
-            left.cmp(&(u128::from(b.remaining()) * u128::from(a.decision.limit())))
+    // Of equal waits of several rules, the first rule of the policy decides.
+    let slowest = || {
+        denied().reduce(|slowest, charge| match charge.retry_after().cmp(&slowest.retry_after()) {
+            Ordering::Greater => charge,
+            Ordering::Equal if charge.decides_before(&slowest) => charge,
+            _ => slowest,
         })
     };
+    let left = |of: &Told| [of.remaining(), of.decision.limit()];
+    let scarcest = || charges.clone().min_by(|a, b| cmp_shares(left(a), left(b)));
     never.or_else(slowest).or_else(scarcest)
 }
