@@ -7,9 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 use tollgate::port::{deciding, share};
-use tollgate::{
-    Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Status, Timestamp, check_all,
-};
+use tollgate::{Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Timestamp, check_all};
 use tollgate_redis::{RedisLimiter, StoreError};
 
 use crate::backend::Backend;
@@ -296,16 +294,6 @@ impl ClientLimiter {
             }
         }
         (self.alone().peek_n(key, cost), false)
-    }
-
-    /// How `key` stands.
-    pub(crate) async fn status(&self, key: &[u8]) -> Status {
-        if let Some(shared) = self.shared()
-            && let Ok(status) = shared.status(key).await
-        {
-            return status;
-        }
-        self.alone().status(key)
     }
 }
 

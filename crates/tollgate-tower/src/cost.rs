@@ -47,8 +47,9 @@ impl RequestCost {
         RequestCost(Kind::Units(units))
     }
 
-    /// What a header says. One that is there and is no whole number of at least 1 is refused with
-    /// 400; so is one that is repeated.
+    /// The value of a header. One that is present and is no whole number is rejected with 400, and
+    /// so is one that is repeated. A value of 0 takes nothing and is allowed: read the cost from a
+    /// header only if clients cannot set it.
     ///
     /// # Errors
     /// Where the name is none.
@@ -66,7 +67,7 @@ impl RequestCost {
         RequestCost(Kind::BodySize { per_unit, unknown })
     }
 
-    /// What a function says. Zero is refused with 400, as every cost of nothing is.
+    /// The result of a function. A cost of 0 takes nothing and is allowed.
     pub fn from_fn(cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> RequestCost {
         RequestCost(Kind::Closure(Arc::new(cost)))
     }

@@ -175,9 +175,6 @@ impl Bench {
                 "--keys and --zipf change nothing, since no --attribute has {KEY} in its value, such as user={KEY}"
             ));
         }
-        if self.cost == 0 {
-            return Err("--cost is 0, must be at least 1".to_owned());
-        }
         if self.timeout.is_zero() {
             return Err("--timeout is 0s, must be more".to_owned());
         }

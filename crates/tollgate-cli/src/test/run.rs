@@ -12,7 +12,7 @@ use super::fields::unknown;
 use super::value::Value;
 
 /// What to say of a cost that is no number of units.
-const NEGATIVE: &str = "cost must be a positive whole number";
+const NEGATIVE: &str = "cost is negative, must be at least 0";
 
 /// How long a reservation holds its units where the step does not say.
 const RESERVATION: Duration = Duration::from_secs(60);
@@ -119,9 +119,6 @@ impl<'a, 'b> Stage<'a, 'b> {
             Action::End { id, how } => self.end(id, *how),
             Action::Refund(ask) => {
                 let request = ask.request().ok_or(NEGATIVE)?;
-                if request.units() == 0 {
-                    return Err("cost is 0, must be at least 1".to_owned());
-                }
                 self.gate.refund(&request)?;
                 Ok(self.done(Some(ask)))
             }

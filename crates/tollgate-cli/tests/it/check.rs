@@ -170,7 +170,6 @@ fn hostile_arguments_are_refused_and_nothing_panics() {
         &["check", "5/s", "--requests", "0"],
         &["check", "5/s", "--requests", "18446744073709551615"],
         &["check", "5/s", "--requests", "-1"],
-        &["check", "5/s", "--requests", "1", "--cost", "0"],
         &["check", "5/s", "--requests", "1", "--cost", "18446744073709551615"],
         &["check", "5/s", "--requests", "1", "--every", "-1s"],
         &["check", "5/s", "--requests", "2", "--every", "100000w"],

@@ -101,7 +101,7 @@ impl Traffic {
             "for" => self.length = words.time("for")?,
             "at" => self.start = words.time_or_zero("at")?,
             "as" => self.name = words.name("as")?.to_owned(),
-            "cost" => self.cost = words.number("cost")?,
+            "cost" => self.cost = words.number_or_zero("cost")?,
             "tries" => self.tries = u32::try_from(words.number("tries")?).unwrap_or(u32::MAX),
             "from" => {
                 let many = words.number("from")?;

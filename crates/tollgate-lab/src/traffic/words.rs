@@ -55,16 +55,20 @@ impl<'a> Words<'a> {
         self.need(after, "a name such as mallory")
     }
 
-    /// A whole number from one up.
+    /// Reads a whole number of at least 1.
     pub(super) fn number(&mut self, after: &str) -> Result<u64, TrafficError> {
-        let text = self.need(after, "a number such as 100")?;
-        match text.parse() {
-            Ok(0) => Err(TrafficError(format!("{after:?} is 0, must be at least 1"))),
-            Ok(number) => Ok(number),
-            Err(_) => Err(TrafficError(format!(
-                "{text:?} after {after:?} is not a whole number such as 100"
-            ))),
+        match self.number_or_zero(after)? {
+            0 => Err(TrafficError(format!("{after:?} is 0, must be at least 1"))),
+            number => Ok(number),
         }
+    }
+
+    /// Reads a whole number.
+    pub(super) fn number_or_zero(&mut self, after: &str) -> Result<u64, TrafficError> {
+        let text = self.need(after, "a number such as 100")?;
+        text.parse().map_err(|_| {
+            TrafficError(format!("{text:?} after {after:?} is not a whole number such as 100"))
+        })
     }
 
     /// A length of time, longer than nothing.

@@ -105,12 +105,8 @@ impl<'a> Batch<'a> {
 }
 
 impl Asked<'_> {
-    /// Where it takes nothing, or goes over a bound.
+    /// The bound that the request exceeds, if any.
     pub(super) fn check(&self, bounds: &Bounds) -> Result<(), Problem> {
-        if self.cost == Some(0) {
-            let detail = "\"cost\" is 0, must be at least 1: /v1/peek looks without taking";
-            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-        }
         let most = bounds.key_length;
         if self.key.as_ref().is_some_and(|key| key.0.len() > most) {
             let detail = format!("\"key\" is longer than {most} bytes");

@@ -109,7 +109,7 @@ fn asked(bounds: &Bounds) -> Value {
             "additionalProperties": {"type": "string"},
             "description": format!("Values have at most {} bytes", bounds.key_length),
         },
-        "Cost": units(1),
+        "Cost": units(0),
         "Limits": {
             "type": ["array", "null"], "minItems": 1, "maxItems": MAX_LIMITS, "items": limit(),
         },

@@ -92,7 +92,7 @@ pub(super) fn answer(
 fn cost<'s, 'a>(arguments: &'s [&'a [u8]]) -> Result<(Option<u64>, &'s [&'a [u8]]), String> {
     match arguments {
         [first, cost, rest @ ..] if first.eq_ignore_ascii_case(b"COST") => {
-            Ok((Some(at_least(1, "COST", cost)?), rest))
+            Ok((Some(at_least(0, "COST", cost)?), rest))
         }
         _ => Ok((None, arguments)),
     }

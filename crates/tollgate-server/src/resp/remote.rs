@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use futures_util::future::join_all;
-use tollgate::{Decision, Ruling, Status};
+use tollgate::{Decision, Ruling};
 
 use super::Shared;
 use super::policy::{self, Verb};
@@ -35,7 +35,6 @@ pub(super) enum Put {
 /// What the store said.
 enum Told {
     Decided(Numbers, Decision),
-    LookedAt(Numbers, Status),
     Ruled(Ruling),
     Stands(Ruling),
     Reset(bool),
@@ -101,9 +100,6 @@ impl Pending {
             Pending::Throttle { numbers, key, quantity } => {
                 let limiter = app.limits.get(numbers.kind, numbers.limit());
                 let limiter = limiter.map_err(|error| format!("ERR {error}"))?;
-                if *quantity == 0 {
-                    return Ok(Told::LookedAt(*numbers, limiter.status(key).await));
-                }
                 let (decision, degraded) = limiter.check(key, *quantity).await;
                 let counts = app.metrics.client_limits(Transport::Resp);
                 counts.decided(decision.outcome(), degraded);
@@ -140,7 +136,6 @@ impl Told {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), String> {
         match self {
             Told::Decided(numbers, decision) => throttle::decided(*numbers, decision, writer),
-            Told::LookedAt(numbers, status) => throttle::looked_at(*numbers, status, writer),
             Told::Ruled(ruling) => return policy::ruled(ruling, writer),
             Told::Stands(ruling) => return policy::status(ruling, writer),
             Told::Reset(known) => writer.integer(i64::from(*known)),

@@ -116,7 +116,7 @@ impl RespSession {
         let answered = match throttle::kind(name) {
             Some(kind) if self.authenticated => {
                 let asked = throttle::read(kind, arguments, self.bounds());
-                asked.and_then(|ask| Ok(self.throttle(&ask, batch, writer)?))
+                asked.map(|ask| self.throttle(&ask, batch, writer))
             }
             _ => {
                 self.decide(batch, writer);
@@ -135,17 +135,11 @@ impl RespSession {
         ask: &throttle::Ask<'a>,
         batch: &mut Batch<'a>,
         writer: &mut Writer<'_>,
-    ) -> Result<(), String> {
+    ) {
         if !batch.takes(ask) {
             self.decide(batch, writer);
         }
-        if ask.quantity > 0 {
-            batch.push(ask);
-            return Ok(());
-        }
-        let status = limiter(&mut self.last, &self.shared, ask.numbers)?.status(ask.key);
-        throttle::looked_at(ask.numbers, &status, writer);
-        Ok(())
+        batch.push(ask);
     }
 
     /// Decides all that wait: before anything else is answered, so that answers keep their order.

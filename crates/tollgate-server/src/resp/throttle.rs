@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{Decision, Limit, Limiter, Outcome, Status};
+use tollgate::{Decision, Limit, Limiter, Outcome};
 
 use super::Wrong;
 use super::parse::number;
@@ -40,7 +40,7 @@ impl Numbers {
 pub(super) struct Ask<'a> {
     pub(super) numbers: Numbers,
     pub(super) key: &'a [u8],
-    /// Zero to look without taking.
+    /// The cost: 0 is always allowed and takes nothing.
     pub(super) quantity: u64,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Batch<'a> {
     /// Whether `ask` can be decided together with those that wait.
     pub(super) fn takes(&self, ask: &Ask<'_>) -> bool {
         let alike = self.waiting().is_none_or(|numbers| numbers == ask.numbers);
-        alike && ask.quantity > 0 && self.charges.len() < BATCH
+        alike && self.charges.len() < BATCH
     }
 
     pub(super) fn push(&mut self, ask: &Ask<'a>) {
@@ -180,17 +180,6 @@ pub(super) fn decided(numbers: Numbers, decision: &Decision, writer: &mut Writer
         remaining: decision.remaining(),
         retry_after: decision.retry_after().map_or(-1, seconds),
         reset_after: seconds(decision.reset_after()),
-    };
-    figures.write(numbers, writer);
-}
-
-/// Answers who asks for nothing, which is always allowed.
-pub(super) fn looked_at(numbers: Numbers, status: &Status, writer: &mut Writer<'_>) {
-    let figures = Figures {
-        allowed: true,
-        remaining: status.remaining(),
-        retry_after: 0,
-        reset_after: seconds(status.reset_after()),
     };
     figures.write(numbers, writer);
 }

@@ -27,7 +27,6 @@ fn every_wrong_body_is_told_what_is_wrong_and_what_would_be_right() {
         r#"{"attributes": ["user"]}"#,
         r#"{"attributes": {"user": "a", "user": "b"}}"#,
         r#"{"attributes": {"user": "\ud800"}}"#,
-        r#"{"cost": 0}"#,
         r#"{"cost": -1}"#,
         r#"{"cost": 1.5}"#,
         r#"{"cost": 18446744073709551616}"#,

@@ -105,10 +105,14 @@ fn cost_above_the_smallest_limit_is_refused() {
 }
 
 #[test]
-fn cost_zero_is_refused_with_and_without_enforcement() {
+fn cost_zero_is_allowed_with_and_without_enforcement_and_takes_nothing() {
     let server = TestServer::start();
-    for path in ["/v1/check", "/v1/check?enforce=true", "/v1/peek"] {
-        server.post(path, &own_with_cost(0)).problem(400);
+    for remaining in [2, 0] {
+        for path in ["/v1/check", "/v1/check?enforce=true", "/v1/peek"] {
+            let decision = server.post(path, &own_with_cost(0)).json();
+            assert_eq!(decision["allowed"], true, "{path}: {decision}");
+            assert_eq!(decision["remaining"], remaining, "{path}: {decision}");
+        }
+        server.post("/v1/check", &own_with_cost(2));
     }
-    assert_eq!(server.post("/v1/peek", OWN).json()["remaining"], 2, "nothing was taken");
 }

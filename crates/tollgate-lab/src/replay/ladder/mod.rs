@@ -174,6 +174,10 @@ impl Ladder {
         }
         let totals = &mut self.totals[level(offer.hash)];
         totals.offered += 1;
+        if offer.cost == 0 {
+            // A cost of 0 is allowed by every limit, and starts no window.
+            return;
+        }
         let size = match &mut self.seen {
             Seen::Keys(keys) => {
                 keys.charge(offer.hash, offer.now, offer.cost, &mut totals.refused);

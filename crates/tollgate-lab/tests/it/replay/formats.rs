@@ -140,8 +140,8 @@ fn the_cost_is_read_from_a_field() {
     let rule = tollgate::Rule::new("all").limit(tollgate::Limit::per_day(5));
     let policy = tollgate::Policy::new().rule(rule);
     let report = run(log, &policy, &settings(&[("cost", "units")])).unwrap();
-    // Three and two pass, one more does not; nothing, and more than there ever is, are wrong.
-    assert_eq!((report.allowed, report.refused, report.wrong), (2, 1, 2));
+    // Costs of 3, 2 and 0 pass. One unit more does not, and 99 is an invalid cost.
+    assert_eq!((report.allowed, report.refused, report.wrong), (3, 1, 1));
     assert_eq!(report.malformed.lines, 1);
     assert_eq!(report.malformed.first[0].line, 4);
 }

@@ -213,6 +213,25 @@ fn tg_status_tells_each_rule_and_tg_reset_makes_a_key_new() {
 }
 
 #[test]
+fn tg_check_of_cost_zero_is_allowed_and_takes_nothing() {
+    let (mut session, _) = session();
+    let remaining = |answer: &str| {
+        let (_, rest) = answer.split_once("remaining\r\n:").expect("a decision has it");
+        rest.split_once('\r').map(|(number, _)| number.to_owned()).expect("a number")
+    };
+    for (command, left) in [
+        ("tg.check cost 0 total yes", "5"),
+        ("tg.check cost 5 total yes", "0"),
+        ("tg.check cost 0 total yes", "0"),
+        ("tg.peek cost 0 total yes", "0"),
+    ] {
+        let answer = say(&mut session, format!("{command}\r\n").as_bytes());
+        assert!(answer.starts_with("*16\r\n$7\r\nallowed\r\n:1\r\n"), "{command}: {answer}");
+        assert_eq!(remaining(&answer), left, "{command}");
+    }
+}
+
+#[test]
 fn wrong_requests_to_the_policy_are_told_what_would_be_right() {
     let (mut session, _) = session();
     let attributes = "a b ".repeat(65);
@@ -221,7 +240,6 @@ fn wrong_requests_to_the_policy_are_told_what_would_be_right() {
     for command in [
         "tg.check user",
         "tg.check cost",
-        "tg.check cost 0 user ana",
         "tg.check cost -5 user ana",
         "tg.check cost 11 user ana",
         "tg.status cost 1 user ana",

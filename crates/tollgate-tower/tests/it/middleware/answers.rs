@@ -10,7 +10,7 @@ use super::support::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use tollgate::{Dialect, Limit, Listing, Policy, Rule, Verbosity};
+use tollgate::{Dialect, Gate, Limit, Listing, Policy, Rule, Verbosity};
 use tollgate_testkit::assert_golden;
 use tollgate_tower::{
     Answer, ClientIp, GateBody, GateLayer, IfMissing, IfUnsaid, LayerError, RequestCost, Settle,
@@ -251,16 +251,45 @@ async fn a_cost_comes_from_a_constant_a_header_a_size_or_a_function() {
     assert_eq!(spend(RequestCost::units(3), from("192.0.2.1")).await, (200, 3));
     assert_eq!(spend(header(), said("7")).await, (200, 7));
     assert_eq!(spend(header(), from("192.0.2.1")).await, (200, 2), "unsaid");
-    for hostile in ["0", "-1", "+1", "1.5", "", "18446744073709551616", "999999999999", "ten"] {
+    for hostile in ["-1", "+1", "1.5", "", "18446744073709551616", "999999999999", "ten"] {
         assert_eq!(spend(header(), said(hostile)).await, (400, 0), "{hostile:?}");
     }
     assert_eq!(spend(header(), with(said("1"), "x-cost", "2")).await, (400, 0), "twice");
+    assert_eq!(spend(header(), said("0")).await, (200, 0), "a cost of 0 takes nothing");
     let length = RequestCost::from_fn(|head| head.path().len() as u64);
     assert_eq!(spend(length, from("192.0.2.1")).await, (200, 1));
     let by_size = || RequestCost::body_size(10, IfUnsaid::Refuse(StatusCode::LENGTH_REQUIRED));
     assert_eq!(spend(by_size(), from("192.0.2.1")).await, (200, 1), "no body");
     let large = from("192.0.2.1").map(|_| Full::from("x".repeat(41)));
     assert_eq!(spend(by_size(), large).await, (200, 5));
+}
+
+#[tokio::test]
+async fn cost_zero_passes_where_nothing_remains() {
+    let (limiter, _) = limiter(Limit::per_minute(1));
+    let by_path = || RequestCost::from_fn(|head| head.path().len() as u64 - 1);
+    let layer = by_peer(&limiter).cost(by_path()).build().unwrap();
+    let path = |path: &str| {
+        let mut request = from("192.0.2.1");
+        *request.uri_mut() = path.parse().unwrap();
+        request
+    };
+    for (request, wanted) in [
+        (path("/"), StatusCode::OK),
+        (path("/a"), StatusCode::OK),
+        (path("/a"), StatusCode::TOO_MANY_REQUESTS),
+        (path("/"), StatusCode::OK),
+    ] {
+        assert_eq!(status(&layer, request).await, wanted);
+    }
+    assert_eq!(limiter.status(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), 1);
+    let policy = Policy::new().rule(Rule::new("per-ip").key(["ip"]).limit(Limit::per_minute(1)));
+    let gate = Gate::new(policy).unwrap();
+    let layer = GateLayer::builder(gate).client_ip(ClientIp::peer()).cost(by_path()).build();
+    let layer = layer.unwrap();
+    assert_eq!(status(&layer, path("/a")).await, StatusCode::OK);
+    assert_eq!(status(&layer, path("/a")).await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status(&layer, path("/")).await, StatusCode::OK);
 }
 
 #[tokio::test]
