@@ -21,8 +21,12 @@ pub(crate) const MAX_LIMIT_TEXT: usize = 256;
 /// fingerprint covers the whole key.
 pub(crate) const MAX_NAME: usize = 264;
 
-/// The most keys a memory store can be built for: what a 32-bit shard count can spread.
-pub(crate) const MAX_KEYS: usize = 1 << 36;
+/// The most keys a memory store can be built for. On 64-bit targets a 32-bit number of shards can
+/// hold as many; on 32-bit targets more would not fit the address space.
+pub(crate) const MAX_KEYS: usize = match 1_usize.checked_shl(36) {
+    Some(keys) => keys,
+    None => 1 << 26,
+};
 
 /// How many keys a shard holds when the store is full: what one caller may have to move to grow.
 pub(crate) const KEYS_PER_SHARD: usize = 4096;

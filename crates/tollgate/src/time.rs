@@ -4,7 +4,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+#[cfg(not(all(feature = "wasm_js", target_family = "wasm", target_os = "unknown")))]
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+#[cfg(all(feature = "wasm_js", target_family = "wasm", target_os = "unknown"))]
+use web_time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -47,7 +51,7 @@ impl Timestamp {
     }
 
     /// The moment of an instant of the machine's monotonic clock.
-    #[cfg(feature = "tokio")]
+    #[cfg(all(feature = "tokio", not(target_family = "wasm")))]
     pub(crate) fn of_instant(instant: Instant) -> Timestamp {
         let base = BASE.get_or_init(Base::new);
         let then = Timestamp::from_nanos(base.unix_nanos);

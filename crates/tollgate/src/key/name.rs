@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 use super::{Key, Part};
 use crate::bounds::MAX_NAME;
 
-const BYTES: usize = 0;
-const NUMBER: usize = 1;
-const NEGATIVE: usize = 2;
+const BYTES: u64 = 0;
+const NUMBER: u64 = 1;
+const NEGATIVE: u64 = 2;
 /// Of the length of an address; of `LIST_BYTES`, the length of a list.
-const IP: usize = 3;
+const IP: u64 = 3;
 const LIST_BYTES: usize = 8;
 
 /// A key as lists show it.
@@ -98,13 +98,15 @@ pub(crate) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
 pub(super) fn written_ip<const N: usize, const W: usize>(octets: [u8; N]) -> [u8; W] {
     let mut written = [0; W];
     // A length below 32 and the kind fit one byte.
-    written[0] = (N << 2 | IP).to_le_bytes()[0];
+    written[0] = N.to_le_bytes()[0] << 2 | IP.to_le_bytes()[0];
     written[1..].copy_from_slice(&octets);
     written
 }
 
-fn framed(kind: usize, bytes: &[u8], piece: &mut impl FnMut(&[u8])) {
-    let mut header = bytes.len() << 2 | kind;
+fn framed(kind: u64, bytes: &[u8], piece: &mut impl FnMut(&[u8])) {
+    // In 64 bits also where a `usize` has 32: the kind needs two of them. No slice is longer than
+    // half of the address space.
+    let mut header = u64::try_from(bytes.len()).unwrap_or(u64::MAX >> 2) << 2 | kind;
     while header > 0x7f {
         piece(&[header.to_le_bytes()[0] | 0x80]);
         header >>= 7;
@@ -115,12 +117,12 @@ fn framed(kind: usize, bytes: &[u8], piece: &mut impl FnMut(&[u8])) {
 
 /// Takes the first part off `bytes`, which may end before it does.
 fn split_part(bytes: &[u8]) -> Option<(Written<'_>, &[u8])> {
-    let mut header = 0_usize;
+    let mut header = 0_u64;
     for (index, byte) in bytes.iter().enumerate().take(9) {
-        header |= usize::from(byte & 0x7f) << (7 * index);
+        header |= u64::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
             let rest = &bytes[index + 1..];
-            let length = header >> 2;
+            let length = usize::try_from(header >> 2).unwrap_or(usize::MAX);
             let (body, rest) = rest.split_at(length.min(rest.len()));
             return Some((Written { kind: header & 3, body }, rest));
         }
@@ -130,7 +132,7 @@ fn split_part(bytes: &[u8]) -> Option<(Written<'_>, &[u8])> {
 
 /// A part as it was written.
 struct Written<'a> {
-    kind: usize,
+    kind: u64,
     body: &'a [u8],
 }
 

@@ -306,10 +306,11 @@ impl Acquire {
     #[cfg(feature = "tokio")]
     pub(super) fn now(&self) -> Timestamp {
         let now = self.limiter.memory().now();
-        match self.clock().manual() {
-            Some(_) => now,
-            None => Timestamp::of_instant(tokio::time::Instant::now().into_std()),
+        #[cfg(not(target_family = "wasm"))]
+        if self.clock().manual().is_none() {
+            return Timestamp::of_instant(tokio::time::Instant::now().into_std());
         }
+        now
     }
 
     fn with_entry<T>(&self, act: impl FnOnce(&Entry<'_>) -> T) -> T {
