@@ -8,10 +8,11 @@ usage() {
 Usage: ./test.sh [--long]
        ./test.sh --quick [CRATE...]
 
-Runs formatting, lints, tests, end-to-end tests, examples, loom models and documentation, in this
-order, and stops at the first failure. Prints the time of each step. Needs Rust 1.88 and Python 3.11
-or later. Installs with apt-get, if missing: a C compiler, make, redis-server, nginx, haproxy,
-prometheus and chromium; and with pip, under target/, what the end-to-end tests need.
+Runs formatting, lints, tests, end-to-end tests, examples, checks for other targets, loom models and
+documentation, in this order, and stops at the first failure. Prints the time of each step. Needs
+Rust 1.88 and Python 3.11 or later. Installs with apt-get, if missing: a C compiler, make,
+redis-server, nginx, haproxy, prometheus and chromium; with pip, under target/, what the end-to-end
+tests need; with rustup, the other targets.
 
   --quick  formatting, lints, and the unit and integration tests of the named crates; without a name,
            of the crates that differ from the upstream branch (or from the last commit but one);
@@ -201,6 +202,32 @@ done
 step "the library without its features"
 cargo test -p tollgate --no-default-features --lib --test it
 cargo check -p tollgate-tower --no-default-features
+
+# Adds a target to the toolchain; prints a line and fails if that is not possible.
+add_target() {
+    if rustc --print target-libdir --target "$1" >/dev/null 2>&1 \
+        && [ -d "$(rustc --print target-libdir --target "$1")" ]; then
+        return
+    fi
+    if ! command -v rustup >/dev/null || ! rustup target add "$1" >/dev/null 2>&1; then
+        echo "skipped: the target $1 cannot be installed"
+        return 1
+    fi
+}
+
+step "other targets"
+if add_target armv7-unknown-linux-gnueabihf; then
+    cargo check --target armv7-unknown-linux-gnueabihf -p tollgate \
+        --features envoy,file,serde,tokio,watch
+    cargo check --target armv7-unknown-linux-gnueabihf -p tollgate-tower
+fi
+if add_target wasm32-unknown-unknown; then
+    cargo check --target wasm32-unknown-unknown -p tollgate --features envoy,file,serde,wasm_js
+fi
+# Its programs run on x86-64: the tests with 32-bit sizes.
+if [ "$(uname -sm)" = "Linux x86_64" ] && add_target i686-unknown-linux-musl; then
+    cargo test --target i686-unknown-linux-musl -p tollgate --features tokio --lib --test it
+fi
 
 step "loom models"
 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
