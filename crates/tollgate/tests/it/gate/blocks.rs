@@ -310,3 +310,24 @@ fn a_block_by_hand_leaves_earlier_ones_known() {
     clock.advance(MINUTE);
     assert_eq!(offend(&gate, "ana"), 30 * MINUTE);
 }
+
+/// A gate over a store of few keys whose rule blocks for longer each time, and its clock.
+fn flooded(max_keys: usize) -> (Gate, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys);
+    let store = builder.build().expect("the bound is possible");
+    (Gate::on(store, escalating()).expect("the policy is valid"), clock)
+}
+
+#[test]
+fn manual_block_outlives_a_flood_of_automatic_blocks() {
+    let (gate, clock) = flooded(100);
+    // It ends before every automatic block.
+    assert!(gate.block("login", &["eve"], MINUTE));
+    for number in 0..2000 {
+        offend(&gate, &format!("user-{number}"));
+        assert!(!gate.check(&user("eve")).is_allowed(), "after {number} others");
+    }
+    clock.advance(MINUTE);
+    assert!(gate.check(&user("eve")).is_allowed());
+}
