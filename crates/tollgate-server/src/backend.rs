@@ -259,6 +259,14 @@ impl Backend {
         }
     }
 
+    /// Automatic blocks that the store dropped to make room for others.
+    pub fn dropped_blocks(&self) -> u64 {
+        match self {
+            Backend::Memory(gate) => gate.store().dropped_blocks(),
+            Backend::Redis(_) => 0,
+        }
+    }
+
     /// Keys that the store has forgotten since they were as good as new; those in Redis expire.
     pub fn reclaimed(&self) -> u64 {
         match self {

@@ -138,6 +138,8 @@ fn write_store(text: &mut String, app: &App) {
     }
     let evicted = "Keys forgotten early, the store was full.";
     single(text, "evictions_total", evicted, backend.evictions());
+    let dropped = "Automatic blocks dropped early, the store held too many.";
+    single(text, "dropped_blocks_total", dropped, backend.dropped_blocks());
     let reclaimed = "Keys forgotten since they were as good as new.";
     single(text, "reclaimed_total", reclaimed, backend.reclaimed());
     let turned_away = "Requests refused, the store was full.";

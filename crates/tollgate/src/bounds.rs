@@ -31,6 +31,10 @@ pub(crate) const MAX_KEYS: usize = match 1_usize.checked_shl(36) {
 /// How many keys a shard holds when the store is full: what one caller may have to move to grow.
 pub(crate) const KEYS_PER_SHARD: usize = 4096;
 
+/// Manual blocks of a store. They are never evicted, so that they need a bound: about 40 MiB with
+/// the longest names.
+pub(crate) const MAX_MANUAL_BLOCKS: usize = 100_000;
+
 /// How many states an eviction compares, at least: the contract's sample.
 pub(crate) const EVICTION_SAMPLE: usize = 8;
 

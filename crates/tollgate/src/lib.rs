@@ -63,7 +63,7 @@ pub use policy::{
 #[cfg(feature = "file")]
 pub use policy::{FileError, Finding, Loaded};
 pub use reservation::Reservation;
-pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, WhenFull};
+pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, TooManyBlocks, WhenFull};
 pub use time::{Clock, ManualClock, Timestamp};
 pub use waiting::{Acquire, AcquireError};
 #[cfg(feature = "watch")]

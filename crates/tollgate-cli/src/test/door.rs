@@ -236,7 +236,7 @@ impl Door<'_> {
 
     pub(super) fn block(&self, rule: &str, key: &[&str], length: Duration) -> Result<bool, String> {
         match self {
-            Door::Memory(gate) => Ok(gate.block(rule, key, length)),
+            Door::Memory(gate) => gate.block(rule, key, length).map_err(|error| error.to_string()),
             Door::Redis { gate, runtime, .. } => {
                 told(runtime.block_on(gate.block(rule, key, length)))
             }
@@ -249,7 +249,9 @@ impl Door<'_> {
         length: Duration,
     ) -> Result<usize, String> {
         match self {
-            Door::Memory(gate) => Ok(gate.block_request(request, length)),
+            Door::Memory(gate) => {
+                gate.block_request(request, length).map_err(|error| error.to_string())
+            }
             Door::Redis { gate, runtime, .. } => {
                 told(runtime.block_on(gate.block_request(request, length)))
             }

@@ -232,7 +232,8 @@ impl RedisGate {
             }
             let left = moment(until).saturating_sub(self.0.store.now_micros());
             if left > 0 {
-                self.0.local.block(&rule, &texts, Duration::from_micros(left));
+                // It cannot fail: the fleet shares at most as many blocks as a store may hold.
+                let _ = self.0.local.block(&rule, &texts, Duration::from_micros(left));
                 blocked.insert((rule, values));
             }
         }

@@ -179,7 +179,7 @@ impl Two {
                 self.memory.reset_request(&request);
             }
             90 => {
-                let blocked = self.memory.block_request(&request, length);
+                let blocked = self.memory.block_request(&request, length).unwrap();
                 let also = self.redis.block_request(&request, length).await.unwrap();
                 assert_eq!(blocked, also, "{}", self.story.join("\n"));
             }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -62,11 +63,13 @@ pub(super) async fn block(mut call: Call) -> Answer {
     call.begun.change("block", target.shown());
     let keys = match &target {
         Target::Key(key, _) => match backend.block_key(key, length).await? {
-            true => 1,
-            false => return Err(changed_meanwhile()),
+            Ok(true) => Ok(1),
+            Ok(false) => return Err(changed_meanwhile()),
+            Err(error) => Err(error),
         },
         Target::Request(attributes) => backend.block_request(&request(attributes), length).await?,
     };
+    let keys = keys.map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let until = at(call.now().after(length));
     let result = json!({"keys": keys, "until": until});
     Ok(Reply::Changed(Change { action: "block", target: target.shown(), result }))

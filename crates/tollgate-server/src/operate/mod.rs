@@ -5,6 +5,7 @@ mod search;
 
 use std::time::Duration;
 
+use tollgate::TooManyBlocks;
 use tollgate::{
     Client, Explanation, Gate, Key, KeyName, Limit, Override, Part, PolicyError, Request, Status,
 };
@@ -116,23 +117,27 @@ impl Backend {
         }
     }
 
-    /// Denies a key for so long; false if there is no such rule.
-    pub(crate) async fn block_key(&self, key: &RuleKey, length: Duration) -> Result<bool, Away> {
+    /// Denies a key for `length`. Returns `false` if there is no such rule.
+    pub(crate) async fn block_key(
+        &self,
+        key: &RuleKey,
+        length: Duration,
+    ) -> Result<Result<bool, TooManyBlocks>, Away> {
         match self {
             Backend::Memory(gate) => Ok(gate.block(&key.rule, &key.values(), length)),
-            Backend::Redis(gate) => Ok(gate.block(&key.rule, &key.values(), length).await?),
+            Backend::Redis(gate) => Ok(Ok(gate.block(&key.rule, &key.values(), length).await?)),
         }
     }
 
-    /// Denies a request's keys for so long; how many.
+    /// Denies a request's keys for `length`. Returns their number.
     pub(crate) async fn block_request(
         &self,
         request: &Request<'_>,
         length: Duration,
-    ) -> Result<usize, Away> {
+    ) -> Result<Result<usize, TooManyBlocks>, Away> {
         match self {
             Backend::Memory(gate) => Ok(gate.block_request(request, length)),
-            Backend::Redis(gate) => Ok(gate.block_request(request, length).await?),
+            Backend::Redis(gate) => Ok(Ok(gate.block_request(request, length).await?)),
         }
     }
 

@@ -172,6 +172,7 @@ fn store(app: &App) -> Value {
         "failed_calls": health.as_ref().map_or(0, |health| health.failed_calls),
         "live_keys": backend.live_keys(),
         "evictions": backend.evictions(),
+        "dropped_blocks": backend.dropped_blocks(),
         "turned_away": backend.turned_away(),
     })
 }

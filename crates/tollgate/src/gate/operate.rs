@@ -15,7 +15,7 @@ use crate::bounds::MAX_LIMITS_PER_RULE;
 use crate::decision::Status;
 use crate::key::KeyName;
 use crate::policy::Request;
-use crate::store::memory::Culprit;
+use crate::store::memory::{Culprit, TooManyBlocks};
 
 impl Gate {
     /// Takes as many units as every rule that applies has, the request's cost at most, and says
@@ -141,26 +141,39 @@ impl Gate {
         self.0.store.0.blocks.lift_all(None);
     }
 
-    /// Denies a key of `rule` for so long; false if there is no such rule, or its key has another
-    /// number of values.
-    pub fn block(&self, rule: &str, key: &[&str], length: Duration) -> bool {
+    /// Denies a key of `rule` for `length`. Returns `false` if there is no such rule, or its key has
+    /// another number of values. A manual block is never evicted.
+    ///
+    /// # Errors
+    /// If the store holds 100,000 manual blocks.
+    pub fn block(&self, rule: &str, key: &[&str], length: Duration) -> Result<bool, TooManyBlocks> {
         let in_force = self.0.in_force.load();
-        let blocked = with_key(&in_force, rule, key, |rule, key| self.block_key(rule, key, length));
-        blocked.is_some()
+        let blocked = with_key(&in_force, rule, key, |rule, key| {
+            self.block_keys(&[culprit(rule, key)], length)
+        });
+        blocked.transpose().map(|blocked| blocked.is_some())
     }
 
-    /// Denies the request's key for so long in every rule that applies to it; how many.
-    pub fn block_request(&self, request: &Request<'_>, length: Duration) -> usize {
+    /// Denies the request's key for `length` in every rule that applies to it. Returns the number of
+    /// rules.
+    ///
+    /// # Errors
+    /// If the store would hold more than 100,000 manual blocks; no key is blocked then.
+    pub fn block_request(
+        &self,
+        request: &Request<'_>,
+        length: Duration,
+    ) -> Result<usize, TooManyBlocks> {
         applied(&self.0.in_force.load(), request, |rules| {
-            rules.iter().for_each(|applied| self.block_key(applied.rule, &applied.key, length));
-            rules.len()
+            let culprits: Vec<_> =
+                rules.iter().map(|applied| culprit(applied.rule, &applied.key)).collect();
+            self.block_keys(&culprits, length).map(|()| rules.len())
         })
     }
 
-    fn block_key(&self, rule: &CompiledRule, key: &RuleKey<'_>, length: Duration) {
+    fn block_keys(&self, culprits: &[Culprit<'_>], length: Duration) -> Result<(), TooManyBlocks> {
         let memory = &self.0.store.0;
-        let fingerprint = rule.counters[0].of(key);
-        memory.blocks.set(&Culprit { fingerprint, rule: &rule.name, key }, length, memory.now());
+        memory.blocks.set(culprits, length, memory.now())
     }
 
     /// Lifts the block of a key; whether there was one.
@@ -199,6 +212,10 @@ impl Gate {
         let memory = &self.0.store.0;
         memory.blocks.lift(rule.counters[0].of(key), memory.now())
     }
+}
+
+fn culprit<'a>(rule: &'a CompiledRule, key: &'a RuleKey<'_>) -> Culprit<'a> {
+    Culprit { fingerprint: rule.counters[0].of(key), rule: &rule.name, key }
 }
 
 /// Works on the rules that apply to `request`; on none where it cannot be charged.

@@ -76,7 +76,7 @@ fn a_reset_reaches_a_prefix_a_rule_or_everything_and_nothing_else() {
         server.post("/v1/check", r#"{"attributes": {"ip": "::1"}}"#);
     };
     take();
-    server.gate().block("per-user", &["acme-9"], Duration::from_secs(60));
+    server.gate().block("per-user", &["acme-9"], Duration::from_secs(60)).unwrap();
     let done = post(&server, "keys/reset", r#"{"rule": "per-user", "prefix": "acme-"}"#);
     assert_eq!(done["result"]["keys"], 3, "two that were used and one that was blocked");
     assert_eq!(users.map(left), [10, 10, 5]);
@@ -109,11 +109,32 @@ fn a_block_denies_until_it_ends_or_is_lifted() {
 }
 
 #[test]
+fn block_beyond_the_bound_is_answered_with_409() {
+    let server = operated();
+    for number in 0..100_000 {
+        let user = number.to_string();
+        server.gate().block("per-user", &[&user], Duration::from_secs(3600)).unwrap();
+    }
+    for target in
+        [r#""rule": "per-user", "key": {"user": "eve"}"#, r#""attributes": {"user": "eve"}"#]
+    {
+        let body = format!(r#"{{{target}, "for_seconds": 60}}"#);
+        let answer = ask(&server, WRITE, "POST /admin/v1/blocks", &body);
+        assert_eq!(answer.status, 409, "{answer:?}");
+        assert_eq!(
+            answer.json()["detail"],
+            "there are 100000 manual blocks, at most 100000 are kept; lift some"
+        );
+    }
+    assert_eq!(check(&server, "eve", 1)["allowed"], true);
+}
+
+#[test]
 fn blocks_and_overrides_are_paged() {
     let server = operated();
     for number in 0..25 {
         let user = format!("u{number:02}");
-        server.gate().block("per-user", &[&user], Duration::from_secs(60));
+        server.gate().block("per-user", &[&user], Duration::from_secs(60)).unwrap();
         let client = tollgate::Override::new("user", &user).tier("pro");
         server.gate().set_override(client).unwrap();
     }
@@ -353,7 +374,7 @@ fn a_long_key_is_told_whole_where_it_is_sent_back_and_else_said_to_be_cut() {
     let lifted = json!({"rule": "per-user", "key": key}).to_string();
     assert_eq!(post(&server, "blocks/lift", &lifted)["result"]["keys"], 1);
     let medium = "y".repeat(200);
-    server.gate().block("per-user", &[&medium], Duration::from_secs(60));
+    server.gate().block("per-user", &[&medium], Duration::from_secs(60)).unwrap();
     let listed = get(&server, "blocks");
     assert_eq!(listed["blocks"][0]["whole"], true);
     assert_eq!(listed["blocks"][0]["key"]["user"], medium);

@@ -1,77 +1,107 @@
-//! Who is blocked, and until when: keys that were denied under a rule that then keeps them out,
-//! and keys that were blocked by hand.
+//! Blocks of keys: manual ones, and automatic ones that follow a denial.
+//!
+//! Manual blocks are never evicted: there are at most [`MAX_MANUAL_BLOCKS`], and one more is an error.
+//! Automatic blocks are bounded by the number of keys that the store may hold, together with ended ones
+//! that make the next block longer. Beyond that the least valuable record of a sample is dropped and
+//! counted.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use crate::bounds::EVICTION_SAMPLE;
-use crate::key::{Fingerprint, KeyName};
+use crate::bounds::{EVICTION_SAMPLE, MAX_MANUAL_BLOCKS};
+use crate::key::{Fingerprint, KeyName, Name};
 use crate::policy::Block;
-use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
 const SHARDS: usize = 16;
 
-/// The blocks of a store. At most as many as it may hold keys: of a sample, the one that ends
-/// first makes room.
+/// The blocks of a store.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    shards: [Mutex<IndexMap<Fingerprint, Blocked>>; SHARDS],
-    most_per_shard: usize,
-    /// How many there are, so that a check need not lock to know that there is none.
+    shards: [Mutex<BlockShard>; SHARDS],
+    most_automatic_per_shard: usize,
+    /// The number of records, so that a check need not lock to know that there is none.
     count: AtomicUsize,
-    /// How many of them were set by hand, on whatever rule.
-    by_hand: AtomicUsize,
+    /// The number of manual blocks, and of places claimed for them: never above the bound.
+    manual: AtomicUsize,
+    /// The number of automatic records that were dropped while they still counted.
+    dropped: AtomicU64,
 }
 
-/// A blocked key, or one whose next block would be a longer one.
+/// A key is in one of the two at most.
+#[derive(Debug, Default)]
+struct BlockShard {
+    manual: IndexMap<Fingerprint, Blocked>,
+    automatic: IndexMap<Fingerprint, Blocked>,
+}
+
+/// A blocked key, or one whose next block is a longer one.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
-    pub(crate) rule: std::sync::Arc<str>,
+    pub(crate) rule: Arc<str>,
     pub(crate) key: KeyName,
     pub(crate) until: Timestamp,
-    /// How often it was blocked before.
+    /// The number of blocks before this one.
     pub(super) times: u32,
-    /// When that is forgotten.
+    /// The end of that memory.
     pub(super) forgotten: Timestamp,
     pub(super) by_hand: bool,
 }
 
-/// A key and who it belongs to.
+/// A key of a rule that is to be blocked.
 #[derive(Clone, Copy)]
 pub(crate) struct Culprit<'a> {
     pub(crate) fingerprint: Fingerprint,
-    pub(crate) rule: &'a std::sync::Arc<str>,
-    pub(crate) key: &'a dyn crate::key::Name,
+    pub(crate) rule: &'a Arc<str>,
+    pub(crate) key: &'a dyn Name,
 }
 
+/// The error of a manual block when the store holds as many as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TooManyBlocks;
+
+impl fmt::Display for TooManyBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = MAX_MANUAL_BLOCKS;
+        write!(f, "there are {most} manual blocks, at most {most} are kept; lift some")
+    }
+}
+
+impl std::error::Error for TooManyBlocks {}
+
 impl Blocks {
-    pub(super) fn new(most: usize) -> Blocks {
+    /// Blocks of a store that may hold `max_keys`.
+    pub(super) fn new(max_keys: usize) -> Blocks {
         Blocks {
             shards: Default::default(),
-            most_per_shard: most.div_ceil(SHARDS),
+            most_automatic_per_shard: max_keys.div_ceil(SHARDS),
             count: AtomicUsize::new(0),
-            by_hand: AtomicUsize::new(0),
+            manual: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
         }
     }
 
-    /// Whether any key may be blocked.
+    /// Returns `false` if no key is blocked.
     #[inline]
     pub(crate) fn may_hold_any(&self) -> bool {
-        // Relaxed: who misses a block by a hair comes before it.
+        // Relaxed: a check that misses a block by a moment comes before it.
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a key of a rule that blocks, or does not, may be blocked.
+    /// Returns `false` if no key of a rule with `block_for`, or without, is blocked.
     #[inline]
     pub(crate) fn may_hold(&self, rule_blocks: bool) -> bool {
-        // Relaxed: who misses a block by a hair comes before it.
-        let count = if rule_blocks { &self.count } else { &self.by_hand };
+        // Relaxed: a check that misses a block by a moment comes before it.
+        let count = if rule_blocks { &self.count } else { &self.manual };
         count.load(Ordering::Relaxed) > 0
     }
 
-    /// For how long a key of a rule that blocks, or does not, is still blocked; zero if it is not.
+    /// The rest of the block of a key, of a rule with `block_for` or without; zero if it is not blocked.
     pub(crate) fn remaining(
         &self,
         fingerprint: Fingerprint,
@@ -83,7 +113,7 @@ impl Blocks {
         blocked.map_or(Duration::ZERO, |blocked| blocked.until.since(now))
     }
 
-    /// Blocks a key that was denied, and says for how long; one that is blocked stays so.
+    /// Blocks a key that was denied, and returns for how long. A block that has not ended stays.
     pub(crate) fn punish(&self, culprit: &Culprit<'_>, block: &Block, now: Timestamp) -> Duration {
         let mut shard = lock(self.shard(culprit.fingerprint));
         let known = shard.get(&culprit.fingerprint);
@@ -97,133 +127,241 @@ impl Blocks {
         let until = now.after(length);
         // Without escalation there is nothing to remember.
         let forgotten = if block.factor > 1 { until.after(block.max) } else { until };
-        self.sweep(&mut shard, culprit.fingerprint, now);
         let (rule, key) = (culprit.rule.clone(), culprit.key.name());
         let blocked = Blocked { rule, key, until, times, forgotten, by_hand: false };
-        self.put(&mut shard, culprit.fingerprint, blocked);
+        self.remove(&mut shard, &culprit.fingerprint);
+        self.sweep(&mut shard, culprit.fingerprint, now);
+        self.put_automatic(&mut shard, culprit.fingerprint, blocked, now);
         length
     }
 
-    /// Blocks a key by hand. How often it was blocked before stays known.
-    pub(crate) fn set(&self, culprit: &Culprit<'_>, length: Duration, now: Timestamp) {
+    /// Blocks keys manually, all or none of them. The number of earlier blocks of each stays known.
+    ///
+    /// # Errors
+    /// If there would be more manual blocks than the bound.
+    pub(crate) fn set(
+        &self,
+        culprits: &[Culprit<'_>],
+        length: Duration,
+        now: Timestamp,
+    ) -> Result<(), TooManyBlocks> {
+        if !self.claim_manual(culprits.len()) {
+            self.remove_ended_manual(now);
+            let new = culprits.iter().filter(|culprit| !self.is_manual(culprit)).count();
+            // Those that replace a manual block need no place. If another call removes one of them
+            // meanwhile, its place is claimed below.
+            if !self.claim_manual(new) {
+                return Err(TooManyBlocks);
+            }
+            self.manual.fetch_add(culprits.len() - new, Ordering::Relaxed);
+        }
         let until = now.after(length);
-        let mut shard = lock(self.shard(culprit.fingerprint));
-        let known = shard.get(&culprit.fingerprint).filter(|known| now < known.forgotten);
-        let (times, forgotten) = known.map_or((0, until), |of| (of.times, of.forgotten.max(until)));
-        let (rule, key) = (culprit.rule.clone(), culprit.key.name());
-        let blocked = Blocked { rule, key, until, times, forgotten, by_hand: true };
-        self.sweep(&mut shard, culprit.fingerprint, now);
-        self.put(&mut shard, culprit.fingerprint, blocked);
+        for culprit in culprits {
+            let mut shard = lock(self.shard(culprit.fingerprint));
+            let known = self.remove(&mut shard, &culprit.fingerprint);
+            let known = known.filter(|known| now < known.forgotten);
+            let (times, forgotten) =
+                known.map_or((0, until), |of| (of.times, of.forgotten.max(until)));
+            let (rule, key) = (culprit.rule.clone(), culprit.key.name());
+            let blocked = Blocked { rule, key, until, times, forgotten, by_hand: true };
+            self.sweep(&mut shard, culprit.fingerprint, now);
+            self.put_manual(&mut shard, culprit.fingerprint, blocked);
+        }
+        Ok(())
     }
 
-    /// Lifts a block and forgets earlier ones; whether the key was blocked.
+    /// Removes the record of a key. Returns whether it was blocked.
     pub(crate) fn lift(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
         let mut shard = lock(self.shard(fingerprint));
-        let lifted = shard.swap_remove(&fingerprint);
-        lifted.is_some_and(|blocked| {
-            self.forget(&blocked);
-            now < blocked.until
-        })
+        self.remove(&mut shard, &fingerprint).is_some_and(|blocked| now < blocked.until)
     }
 
-    /// Lifts a block that was earned by being denied, and forgets earlier ones; whether the key was
-    /// so blocked. One that was set by hand stays.
+    /// [`lift`](Self::lift), unless the key has a manual block.
     pub(crate) fn lift_earned(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
         let mut shard = lock(self.shard(fingerprint));
         let stays = |blocked: &Blocked| blocked.by_hand && now < blocked.until;
         if shard.get(&fingerprint).is_some_and(stays) {
             return false;
         }
-        let lifted = shard.swap_remove(&fingerprint);
-        lifted.is_some_and(|blocked| {
-            self.forget(&blocked);
-            now < blocked.until
-        })
+        self.remove(&mut shard, &fingerprint).is_some_and(|blocked| now < blocked.until)
     }
 
-    /// Lifts the blocks of one rule's keys, or of all.
+    /// Removes the records of one rule's keys, or of all.
     pub(crate) fn lift_all(&self, rule: Option<&str>) {
         for shard in &self.shards {
-            lock(shard).retain(|_, blocked| {
-                let keeps = rule.is_some_and(|rule| *blocked.rule != *rule);
-                if !keeps {
-                    self.forget(blocked);
-                }
-                keeps
-            });
-        }
-    }
-
-    /// All that are worth anything at `now`: blocked, or to be blocked for longer next time.
-    pub(crate) fn list(&self, now: Timestamp) -> Vec<(Fingerprint, Blocked)> {
-        let mut all = Vec::new();
-        for shard in &self.shards {
-            let shard = lock(shard);
-            let worth = shard.iter().filter(|(_, blocked)| now < blocked.forgotten);
-            all.extend(worth.map(|(fingerprint, blocked)| (*fingerprint, blocked.clone())));
-        }
-        all
-    }
-
-    /// Puts back what [`list`](Self::list) gave.
-    pub(super) fn restore(&self, fingerprint: Fingerprint, blocked: Blocked) {
-        self.put(&mut lock(self.shard(fingerprint)), fingerprint, blocked);
-    }
-
-    fn put(
-        &self,
-        shard: &mut IndexMap<Fingerprint, Blocked>,
-        fingerprint: Fingerprint,
-        blocked: Blocked,
-    ) {
-        if shard.len() >= self.most_per_shard && !shard.contains_key(&fingerprint) {
-            self.make_room(shard, fingerprint);
-        }
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.by_hand.fetch_add(usize::from(blocked.by_hand), Ordering::Relaxed);
-        if let Some(old) = shard.insert(fingerprint, blocked) {
-            self.forget(&old);
-        }
-    }
-
-    /// Takes out what is worthless of a sample: with every new block, so that they never pile up.
-    fn sweep(&self, shard: &mut IndexMap<Fingerprint, Blocked>, at: Fingerprint, now: Timestamp) {
-        for place in sample(shard.len(), at) {
-            let worthless = shard.get_index(place).is_some_and(|(_, of)| of.forgotten <= now);
-            if worthless && let Some((_, old)) = shard.swap_remove_index(place) {
-                self.forget(&old);
+            let shard = &mut *lock(shard);
+            for records in [&mut shard.manual, &mut shard.automatic] {
+                records.retain(|_, blocked| {
+                    let keeps = rule.is_some_and(|rule| *blocked.rule != *rule);
+                    if !keeps {
+                        self.count_removed(blocked);
+                    }
+                    keeps
+                });
             }
         }
     }
 
-    /// Takes out, of a sample, the one that is worthless first.
-    fn make_room(&self, shard: &mut IndexMap<Fingerprint, Blocked>, at: Fingerprint) {
-        let ends = |place: &usize| shard.get_index(*place).map(|(_, blocked)| blocked.forgotten);
-        if let Some(place) = sample(shard.len(), at).min_by_key(ends)
-            && let Some((_, old)) = shard.swap_remove_index(place)
+    /// All records that count at `now`: keys that are blocked, or whose next block is longer.
+    pub(crate) fn list(&self, now: Timestamp) -> Vec<(Fingerprint, Blocked)> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            let records = shard.manual.iter().chain(&shard.automatic);
+            let counting = records.filter(|(_, blocked)| now < blocked.forgotten);
+            all.extend(counting.map(|(fingerprint, blocked)| (*fingerprint, blocked.clone())));
+        }
+        all
+    }
+
+    /// The number of automatic records that were dropped while they still counted.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Puts a record of [`list`](Self::list) back.
+    ///
+    /// # Errors
+    /// If there would be more manual blocks than the bound.
+    pub(super) fn restore(
+        &self,
+        fingerprint: Fingerprint,
+        blocked: Blocked,
+        now: Timestamp,
+    ) -> Result<(), TooManyBlocks> {
+        let is_manual = blocked.by_hand && now < blocked.until;
+        if is_manual && !self.claim_manual(1) {
+            return Err(TooManyBlocks);
+        }
+        let mut shard = lock(self.shard(fingerprint));
+        self.remove(&mut shard, &fingerprint);
+        if is_manual {
+            self.put_manual(&mut shard, fingerprint, blocked);
+        } else {
+            let blocked = Blocked { by_hand: false, ..blocked };
+            self.put_automatic(&mut shard, fingerprint, blocked, now);
+        }
+        Ok(())
+    }
+
+    /// Inserts a manual block, whose place is claimed, of a key without a record.
+    fn put_manual(&self, shard: &mut BlockShard, fingerprint: Fingerprint, blocked: Blocked) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        shard.manual.insert(fingerprint, blocked);
+    }
+
+    /// Inserts an automatic block of a key without a record; drops another one if there are too many.
+    fn put_automatic(
+        &self,
+        shard: &mut BlockShard,
+        fingerprint: Fingerprint,
+        blocked: Blocked,
+        now: Timestamp,
+    ) {
+        if shard.automatic.len() >= self.most_automatic_per_shard {
+            self.drop_one(&mut shard.automatic, fingerprint, now);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        shard.automatic.insert(fingerprint, blocked);
+    }
+
+    /// Drops one of a sample: one that has ended if there is one, and of several the one that is
+    /// forgotten first.
+    fn drop_one(
+        &self,
+        automatic: &mut IndexMap<Fingerprint, Blocked>,
+        at: Fingerprint,
+        now: Timestamp,
+    ) {
+        let value = |place: &usize| {
+            let record = automatic.get_index(*place);
+            record.map(|(_, blocked)| (now < blocked.until, blocked.forgotten))
+        };
+        if let Some(place) = sample(automatic.len(), at).min_by_key(value)
+            && let Some((_, old)) = automatic.swap_remove_index(place)
         {
-            self.forget(&old);
+            self.count_removed(&old);
+            if now < old.forgotten {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
-    fn forget(&self, blocked: &Blocked) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        self.by_hand.fetch_sub(usize::from(blocked.by_hand), Ordering::Relaxed);
+    /// Removes records of a sample that no longer count: with every new block, so that they never
+    /// pile up.
+    fn sweep(&self, shard: &mut BlockShard, at: Fingerprint, now: Timestamp) {
+        for records in [&mut shard.manual, &mut shard.automatic] {
+            for place in sample(records.len(), at) {
+                let is_over = records.get_index(place).is_some_and(|(_, of)| of.forgotten <= now);
+                if is_over && let Some((_, old)) = records.swap_remove_index(place) {
+                    self.count_removed(&old);
+                }
+            }
+        }
     }
 
-    fn shard(&self, fingerprint: Fingerprint) -> &Mutex<IndexMap<Fingerprint, Blocked>> {
+    /// Removes all manual blocks that have ended; what they remember of automatic ones stays.
+    fn remove_ended_manual(&self, now: Timestamp) {
+        for shard in &self.shards {
+            let shard = &mut *lock(shard);
+            let ended: Vec<_> =
+                shard.manual.extract_if(.., |_, blocked| blocked.until <= now).collect();
+            for (fingerprint, blocked) in ended {
+                self.count_removed(&blocked);
+                if now < blocked.forgotten {
+                    let blocked = Blocked { by_hand: false, ..blocked };
+                    self.put_automatic(shard, fingerprint, blocked, now);
+                }
+            }
+        }
+    }
+
+    fn is_manual(&self, culprit: &Culprit<'_>) -> bool {
+        let shard = lock(self.shard(culprit.fingerprint));
+        shard.manual.contains_key(&culprit.fingerprint)
+    }
+
+    /// Claims places for manual blocks, if there are as many.
+    fn claim_manual(&self, places: usize) -> bool {
+        // Relaxed: the number alone is the bound; the blocks it counts are published by their lock.
+        let claimed = self.manual.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |manual| {
+            manual.checked_add(places).filter(|manual| *manual <= MAX_MANUAL_BLOCKS)
+        });
+        claimed.is_ok()
+    }
+
+    /// Removes the record of a key.
+    fn remove(&self, shard: &mut BlockShard, fingerprint: &Fingerprint) -> Option<Blocked> {
+        let removed = shard.manual.swap_remove(fingerprint);
+        let removed = removed.or_else(|| shard.automatic.swap_remove(fingerprint))?;
+        self.count_removed(&removed);
+        Some(removed)
+    }
+
+    fn count_removed(&self, blocked: &Blocked) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.manual.fetch_sub(usize::from(blocked.by_hand), Ordering::Relaxed);
+    }
+
+    fn shard(&self, fingerprint: Fingerprint) -> &Mutex<BlockShard> {
         &self.shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
     }
 }
 
+impl BlockShard {
+    fn get(&self, fingerprint: &Fingerprint) -> Option<&Blocked> {
+        self.manual.get(fingerprint).or_else(|| self.automatic.get(fingerprint))
+    }
+}
+
 impl Blocked {
-    /// Whether it keeps the key out of a rule that blocks, or no longer does.
+    /// Returns whether it applies to a rule with `block_for`, or without.
     pub(crate) fn counts(&self, rule_blocks: bool) -> bool {
         rule_blocks || self.by_hand
     }
 }
 
-/// How long a block is after `times` earlier ones.
+/// The length of a block after `times` earlier ones.
 fn length(block: &Block, times: u32) -> Duration {
     let mut length = block.first;
     for _ in 0..times {
@@ -237,7 +375,7 @@ fn length(block: &Block, times: u32) -> Duration {
     length.min(block.max)
 }
 
-/// Some places of a map of `len` entries, others for other keys.
+/// Some places of a map of `len` records, other ones for other keys.
 fn sample(len: usize, at: Fingerprint) -> impl Iterator<Item = usize> {
     let start = usize::try_from(at.id >> 8).unwrap_or(0);
     (0..EVICTION_SAMPLE).map(move |step| start.wrapping_add(step) % len.max(1))

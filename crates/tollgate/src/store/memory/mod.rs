@@ -42,6 +42,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Timestamp};
 use crate::waiting::WaitQueues;
 
+pub use blocks::TooManyBlocks;
 pub(crate) use blocks::{Blocks, Culprit};
 pub(crate) use charge_due::{DueCharge, DueOutcome};
 pub(crate) use few::Known;

@@ -267,8 +267,8 @@ impl Memory {
         let (until, forgotten) = (moment(input.u64()?), moment(input.u64()?));
         let (times, by_hand) = (u32::from_le_bytes(input.array()?), input.array()? == [1]);
         let blocked = Blocked { rule, key, until, times, forgotten, by_hand };
-        self.blocks.restore(fingerprint, blocked);
-        Ok(())
+        let restored = self.blocks.restore(fingerprint, blocked, self.now());
+        restored.map_err(|error| malformed(error.to_string()))
     }
 
     /// Reads one override that was set at run time. Its end is a date, which a clock that is behind does

@@ -122,6 +122,13 @@ impl MemoryStore {
         self.0.turned_away()
     }
 
+    /// The number of automatic blocks that were dropped to make room for others before they ended, or
+    /// before they were no longer counted for the length of the next block. Manual blocks are never
+    /// dropped.
+    pub fn dropped_blocks(&self) -> u64 {
+        self.0.blocks.dropped()
+    }
+
     /// Drops all state that is as good as new. Never needed: checks do it little by little.
     pub fn reclaim(&self) {
         self.0.reclaim();

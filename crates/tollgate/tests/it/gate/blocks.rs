@@ -99,14 +99,14 @@ fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
     assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
     assert!(gate.reset_earned("login", &["ana"]), "the block and what was taken");
     assert_eq!(passed(&gate, &user("ana"), 1), 1);
-    assert!(gate.block("login", &["ana"], HOUR));
+    assert!(gate.block("login", &["ana"], HOUR).unwrap());
     assert!(gate.reset_earned("login", &["ana"]), "what was taken");
     assert!(!gate.reset_earned("login", &["ana"]), "there is nothing else to reset");
     assert_eq!(gate.check(&user("ana")).retry_after(), Some(HOUR));
     assert!(!gate.reset_earned("login", &[]) && !gate.reset_earned("nothing", &["ana"]));
     // Also one that was earned before it was made longer by hand.
     offend(&gate, "ben");
-    assert!(gate.block("login", &["ben"], HOUR));
+    assert!(gate.block("login", &["ben"], HOUR).unwrap());
     gate.reset_earned("login", &["ben"]);
     assert_eq!(gate.check(&user("ben")).reason(), Reason::Block);
     clock.advance(HOUR);
@@ -131,7 +131,7 @@ fn lifting_a_block_leaves_the_limit_as_it_stands() {
 #[test]
 fn a_key_can_be_blocked_by_hand_under_a_rule_that_blocks_nobody() {
     let (gate, clock) = gate(Policy::new().rule(per_user(5)).rule(everybody(9)));
-    assert!(gate.block("per-user", &["ana"], MINUTE));
+    assert!(gate.block("per-user", &["ana"], MINUTE).unwrap());
     let ruling = gate.check(&user("ana"));
     assert_eq!((ruling.reason(), ruling.rule()), (Reason::Block, Some("per-user")));
     assert_eq!((ruling.retry_after(), ruling.remaining()), (Some(MINUTE), 0));
@@ -146,7 +146,7 @@ fn a_client_without_limits_can_be_blocked_by_hand() {
     let free = Override::new("user", "ana").numbers("per-user", Numbers::Unlimited);
     let policy = Policy::new().rule(everybody(9)).rule(per_user(5)).with_override(free);
     let (gate, clock) = gate(policy);
-    assert_eq!(gate.block_request(&user("ana"), MINUTE), 2);
+    assert_eq!(gate.block_request(&user("ana"), MINUTE).unwrap(), 2);
     assert!(gate.unblock("everybody", &[]));
     let ruling = gate.check(&user("ana"));
     assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Block));
@@ -164,10 +164,10 @@ fn a_client_without_limits_can_be_blocked_by_hand() {
 #[test]
 fn what_cannot_be_blocked_says_so() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
-    assert!(!gate.block("no such rule", &["ana"], MINUTE));
-    assert!(!gate.block("per-user", &["ana", "ben"], MINUTE), "another number of values");
+    assert!(!gate.block("no such rule", &["ana"], MINUTE).unwrap());
+    assert!(!gate.block("per-user", &["ana", "ben"], MINUTE).unwrap(), "another number of values");
     assert!(!gate.unblock("no such rule", &["ana"]));
-    assert_eq!(gate.block_request(&tollgate::Request::new(), MINUTE), 0);
+    assert_eq!(gate.block_request(&tollgate::Request::new(), MINUTE).unwrap(), 0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_shadow_rule_reports_its_block_and_denies_nobody() {
     assert_eq!((ruling.reason(), ruling.rule()), (Reason::NoRule, None));
     assert_eq!(ruling.rules().next().unwrap().blocked(), Some(15 * MINUTE));
     clock.advance(15 * MINUTE);
-    assert!(gate.block("trial", &["ana"], MINUTE));
+    assert!(gate.block("trial", &["ana"], MINUTE).unwrap());
     assert!(gate.check(&user("ana")).is_allowed());
 }
 
@@ -262,7 +262,7 @@ fn a_rule_that_no_longer_blocks_keeps_only_what_was_blocked_by_hand() {
     gate.replace(Policy::new().rule(Rule::new("login").key(["user"]).limit(hourly(99)))).unwrap();
     assert!(gate.peek(&user("ana")).is_allowed());
     assert!(gate.blocked().is_empty());
-    assert!(gate.block("login", &["ben"], MINUTE));
+    assert!(gate.block("login", &["ben"], MINUTE).unwrap());
     assert!(gate.peek(&user("ana")).is_allowed(), "whoever else is blocked");
     assert_eq!(gate.blocked().len(), 1);
 }
@@ -296,9 +296,9 @@ fn no_traffic_makes_more_blocks_than_the_store_may_hold_keys() {
 #[test]
 fn a_block_beyond_the_end_of_time_blocks_until_then() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
-    assert!(gate.block("per-user", &["ana"], Duration::MAX));
+    assert!(gate.block("per-user", &["ana"], Duration::MAX).unwrap());
     assert!(!gate.check(&user("ana")).is_allowed());
-    assert!(gate.block("per-user", &["ana"], Duration::ZERO));
+    assert!(gate.block("per-user", &["ana"], Duration::ZERO).unwrap());
     assert!(gate.check(&user("ana")).is_allowed());
 }
 
@@ -306,7 +306,10 @@ fn a_block_beyond_the_end_of_time_blocks_until_then() {
 fn a_block_by_hand_leaves_earlier_ones_known() {
     let (gate, clock) = gate(escalating());
     assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
-    assert!(gate.block("login", &["ana"], MINUTE), "the operator's word counts, also if shorter");
+    assert!(
+        gate.block("login", &["ana"], MINUTE).unwrap(),
+        "the operator's word counts, also if shorter"
+    );
     clock.advance(MINUTE);
     assert_eq!(offend(&gate, "ana"), 30 * MINUTE);
 }
@@ -323,11 +326,65 @@ fn flooded(max_keys: usize) -> (Gate, ManualClock) {
 fn manual_block_outlives_a_flood_of_automatic_blocks() {
     let (gate, clock) = flooded(100);
     // It ends before every automatic block.
-    assert!(gate.block("login", &["eve"], MINUTE));
+    gate.block("login", &["eve"], MINUTE).unwrap();
     for number in 0..2000 {
         offend(&gate, &format!("user-{number}"));
         assert!(!gate.check(&user("eve")).is_allowed(), "after {number} others");
     }
     clock.advance(MINUTE);
     assert!(gate.check(&user("eve")).is_allowed());
+}
+
+#[test]
+fn automatic_blocks_that_are_dropped_are_counted() {
+    let (gate, clock) = flooded(100);
+    for number in 0..1000 {
+        offend(&gate, &format!("user-{number}"));
+    }
+    let kept = gate.blocked().len();
+    assert!(kept <= 112, "{kept}: at most a few more than the store holds keys");
+    assert_eq!(gate.store().dropped_blocks(), 1000 - kept as u64);
+    // All have ended and none is remembered: those that follow them drop nothing that counts.
+    clock.advance(3 * HOUR);
+    for number in 0..50 {
+        offend(&gate, &format!("later-{number}"));
+    }
+    assert_eq!(gate.store().dropped_blocks(), 1000 - kept as u64);
+}
+
+#[test]
+fn manual_blocks_have_a_bound_and_one_more_is_an_error() {
+    let (gate, clock) = flooded(100);
+    for number in 0..99_999 {
+        assert!(gate.block("login", &[&number.to_string()], HOUR).unwrap());
+    }
+    assert!(gate.block("login", &["short"], MINUTE).unwrap());
+    let error = gate.block("login", &["eve"], MINUTE).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there are 100000 manual blocks, at most 100000 are kept; lift some"
+    );
+    assert!(gate.block_request(&user("eve"), MINUTE).is_err());
+    assert!(gate.check(&user("eve")).is_allowed());
+    assert!(gate.block("login", &["7"], MINUTE).unwrap(), "a block can be replaced");
+    assert_eq!(gate.blocked().len(), 100_000);
+    assert!(gate.unblock("login", &["8"]));
+    assert!(gate.block("login", &["eve"], MINUTE).unwrap());
+    assert!(gate.block("login", &["ben"], MINUTE).is_err());
+    clock.advance(MINUTE);
+    assert_eq!(gate.block_request(&user("ben"), MINUTE).unwrap(), 1, "some have ended");
+}
+
+#[test]
+fn request_is_blocked_in_all_its_rules_or_in_none() {
+    let rules = ["one", "two", "three"].map(|name| Rule::new(name).key(["user"]).limit(hourly(5)));
+    let policy = rules.into_iter().fold(Policy::new(), Policy::rule);
+    let gate = Gate::new(policy).expect("the policy is valid");
+    for number in 0..99_998 {
+        assert!(gate.block("one", &[&number.to_string()], HOUR).unwrap());
+    }
+    assert!(gate.block_request(&user("eve"), HOUR).is_err());
+    assert_eq!(gate.unblock_request(&user("eve")), 0);
+    assert!(gate.unblock("one", &["1"]));
+    assert_eq!(gate.block_request(&user("eve"), HOUR).unwrap(), 3);
 }

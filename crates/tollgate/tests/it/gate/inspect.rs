@@ -64,7 +64,7 @@ fn a_key_stands_as_a_check_of_it_would_find_it() {
     assert!(gate.key_status("no such rule", &["ana"]).is_none());
 
     assert_eq!(gate.blocked_for("per-user", &["ana"]), None);
-    gate.block("per-user", &["ana"], MINUTE);
+    gate.block("per-user", &["ana"], MINUTE).unwrap();
     assert_eq!(gate.blocked_for("per-user", &["ana"]), Some(MINUTE));
     clock.advance(MINUTE);
     assert_eq!(gate.blocked_for("per-user", &["ana"]), None);

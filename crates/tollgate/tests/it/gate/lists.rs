@@ -53,7 +53,7 @@ fn a_listed_request_charges_nothing_and_gives_nothing_back() {
 #[test]
 fn a_list_comes_before_a_block() {
     let (gate, _) = gate(policy());
-    assert!(gate.block("per-user", &["ana"], MINUTE));
+    assert!(gate.block("per-user", &["ana"], MINUTE).unwrap());
     assert!(gate.check(&user("ana")).is_allowed());
 }
 
