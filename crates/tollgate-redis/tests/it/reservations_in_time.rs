@@ -75,3 +75,27 @@ fn reservations_held_while_time_passes_end_as_in_memory() {
         open.into_iter().for_each(|(memory, redis)| std::mem::forget((memory, redis)));
     }
 }
+
+#[test]
+fn turns_time_out_in_order_though_nothing_looks_at_the_key_meanwhile() {
+    for peeks in [&[][..], &[15], &[10, 20], &[25]] {
+        let clock = ManualClock::new();
+        let limit = Limit::leaky_queue(1, SECOND).burst(100);
+        let (memory, redis) = both(&limit, &clock);
+        for (units, seconds) in [(50, 1000), (1, 10), (1, 20)] {
+            let timeout = seconds * SECOND;
+            let reservation = wait(redis.reserve_for("ana", units, timeout)).unwrap().held();
+            std::mem::forget(reservation.expect("there is room"));
+            std::mem::forget(memory.reserve_for("ana", units, timeout).unwrap());
+        }
+        let start = clock.now();
+        for peek in peeks {
+            clock.set(start.after(*peek * SECOND));
+            let _ = wait(redis.peek("ana")).unwrap();
+        }
+        clock.set(start.after(30 * SECOND));
+        let delay = wait(redis.check("ana")).unwrap().delay();
+        assert_eq!(delay, 21 * SECOND, "after peeks at {peeks:?} s");
+        assert_eq!(memory.check("ana").delay(), delay);
+    }
+}

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use tollgate::{
     Limit, Limiter, ManualClock, MemoryStore, Reservation, Timestamp, WhenFull, check_all,
 };
-use tollgate_testkit::{manual, one_limit_of_each};
+use tollgate_testkit::{cases, manual, one_limit_of_each};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -76,6 +77,72 @@ fn turns_that_come_back_in_order_all_come_back() {
     assert_eq!(limiter.peek("ana").delay(), 2 * SECOND);
     first.cancel();
     assert_eq!(limiter.peek("ana").delay(), Duration::ZERO);
+}
+
+#[test]
+fn turns_time_out_in_order_though_nothing_looks_at_the_key_meanwhile() {
+    for peeks in [&[][..], &[15], &[10, 20], &[25]] {
+        let (limiter, clock) = manual(Limit::leaky_queue(1, SECOND).burst(100));
+        let reserve = |units, seconds| {
+            std::mem::forget(limiter.reserve_for("ana", units, seconds * SECOND).unwrap());
+        };
+        reserve(50, 1000);
+        reserve(1, 10);
+        reserve(1, 20);
+        let start = clock.now();
+        for peek in peeks {
+            clock.set(start.after(*peek * SECOND));
+            let _ = limiter.peek("ana");
+        }
+        clock.set(start.after(30 * SECOND));
+        // The turn behind the first one was given away when that timed out, and came back later.
+        assert_eq!(limiter.check("ana").delay(), 21 * SECOND, "after peeks at {peeks:?} s");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn peeks_between_time_outs_change_no_decision(
+        limit in prop_oneof![
+            4 => (1..4_u64).prop_map(|rate| Limit::leaky_queue(rate, SECOND).burst(20)),
+            1 => Just(Limit::per_second(2).burst(20)),
+            1 => Just(Limit::leaky_bucket(2, SECOND).burst(20)),
+            1 => Just(Limit::fixed_window(20, 8 * SECOND)),
+            1 => Just(Limit::sliding_log(20, 8 * SECOND)),
+            1 => Just(Limit::sliding_counter(20, 8 * SECOND)),
+        ],
+        steps in prop::collection::vec((0..3_u8, 1..5_u64, 0..12_000_u64, 0..4000_u64), 1..40),
+    ) {
+        let clock = ManualClock::new();
+        let limiters =
+            [(); 2].map(|()| Limiter::builder(limit.clone()).clock(clock.clone()).build().unwrap());
+        let [peeked, unpeeked] = &limiters;
+        for (kind, units, timeout, pass) in steps {
+            let timeout = Duration::from_millis(timeout);
+            let decided = limiters.each_ref().map(|limiter| match kind {
+                0 => limiter.check_n("ana", units),
+                _ => match limiter.reserve_for("ana", units, timeout) {
+                    Ok(reservation) => {
+                        let decision = *reservation.decision();
+                        std::mem::forget(reservation);
+                        decision
+                    }
+                    Err(decision) => decision,
+                },
+            });
+            let [one, other] = decided.map(|of| {
+                (of.is_allowed(), of.remaining(), of.delay(), of.retry_after(), of.reset_after())
+            });
+            prop_assert_eq!(one, other);
+            for _ in 0..4 {
+                clock.advance(Duration::from_millis(pass) / 4);
+                let _ = peeked.peek("ana");
+            }
+        }
+        prop_assert_eq!(peeked.status("ana").used(), unpeeked.status("ana").used());
+    }
 }
 
 #[test]
