@@ -219,10 +219,52 @@ if what == 'change' then
     end
 
     forced_specs = ARGV[4]
+    -- The records that have timed out without giving anything back. Turns of a queue come back only if no
+    -- turn behind them was given away at that moment. Records that have timed out since the last call
+    -- are therefore looked at in the order of their time-outs.
+    local function lost_turns()
+        local lost, due = {}, {}
+        if kind ~= 'b' or not words then
+            return lost
+        end
+        for from = 1, #records, RECORD do
+            local one = { text = sub(records, from, from + LOW - 2), from = from }
+            one.lasts = unpack('>i7', records, from)
+            one.a, one.b, one.turns, one.moment = unpack('>I7I7Bi7', records, from + 23)
+            if one.lasts <= now and one.turns ~= 0 then
+                due[#due + 1] = one
+            end
+        end
+        table.sort(due, function(one, other)
+            if one.lasts ~= other.lasts then
+                return one.lasts < other.lasts
+            elseif one.moment ~= other.moment then
+                return one.moment > other.moment
+            end
+            return one.from < other.from
+        end)
+        local at, owed, part = unpack('>i7I7I7', words)
+        for _, one in ipairs(due) do
+            if one.moment == at + owed then
+                owed, part = owed - one.a, part - one.b
+                if part < 0 then
+                    owed, part = owed - 1, part + third
+                end
+            else
+                lost[one.text] = true
+            end
+        end
+        return lost
+    end
+
     -- What has timed out has ended, whatever else is done.
     if records ~= '' and unpack('>i7', records) <= now then
+        local lost = lost_turns()
         end_some(function(one)
             if one.lasts <= now then
+                if lost[one.text] then
+                    return 0, 0
+                end
                 return one.a, one.b
             end
         end)

@@ -6,12 +6,13 @@
 //! owed for them is thus the least that was owed in all since they were taken, if that is less than
 //! they are. Whatever is done to a key looks first, since only then is it seen how low it was.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::line::Locked;
 use super::{Entry, Memory, Named};
-use crate::algorithm::{StateMut, Taken};
+use crate::algorithm::{State, StateMut, Taken};
 use crate::bounds::MAX_PARTS;
 use crate::decision::Decision;
 use crate::key::Fingerprint;
@@ -94,10 +95,52 @@ impl Memory {
         shard.reserved().change(id, |parts| {
             self.lower(shard, id, now, parts);
             if parts.iter().any(|part| part.ticket.is_expired(now)) {
-                let all = |part: &Part| part.ticket.is_expired(now).then_some(part.units);
-                self.give_back_parts(shard, (id, now), parts, all);
+                let comes_back = self.comes_back(shard, (id, now), parts);
+                self.give_back_parts(shard, (id, now), parts, |number, part| {
+                    let units = if comes_back[number] { part.units } else { 0 };
+                    part.ticket.is_expired(now).then_some(units)
+                });
             }
         });
+    }
+
+    /// For each part, whether it gives its units back if it has timed out.
+    ///
+    /// Turns of a queue come back only if no turn behind them was given away at that moment. Parts that
+    /// have timed out since the last call are therefore looked at in the order of their time-outs, so
+    /// that the result does not depend on when the key was looked at.
+    fn comes_back(
+        &self,
+        shard: &Locked<'_>,
+        (id, now): (u64, Timestamp),
+        parts: &[Part],
+    ) -> Vec<bool> {
+        let mut comes_back = vec![true; parts.len()];
+        let Ok(index) = shard.table.find(id) else { return comes_back };
+        let limit = shard.table.limit(index);
+        let is_due = |part: &Part| part.ticket.is_expired(now) && part.named.number == limit;
+        let mut due: Vec<usize> =
+            (0..parts.len()).filter(|number| is_due(&parts[*number])).collect();
+        let Some(named) = due.first().map(|number| &parts[*number].named) else {
+            return comes_back;
+        };
+        let (Plan::Bucket(bucket), State::Words(mut words)) =
+            (&named.plan, shard.copy(index, &self.call(named, now)))
+        else {
+            return comes_back;
+        };
+        if !bucket.shapes() {
+            return comes_back;
+        }
+        due.sort_unstable_by_key(|number| (parts[*number].ticket.until, Reverse(*number)));
+        for number in due {
+            let part = &parts[number];
+            comes_back[number] = bucket.fresh_at(words) == part.ends;
+            if comes_back[number] {
+                bucket.pay(&mut words, now.as_nanos(), bucket.parts(part.units).min(part.low));
+            }
+        }
+        comes_back
     }
 
     /// Gives back what has timed out of all keys of a shard.
@@ -210,7 +253,7 @@ impl Memory {
             let own = parts.iter().filter(|part| part.ticket == ticket);
             let held = own.map(|part| part.units).reduce(u64::saturating_add)?;
             let mut left = held.saturating_sub(keep);
-            self.give_back_parts(&mut shard, (fingerprint.id, now), parts, |part| {
+            self.give_back_parts(&mut shard, (fingerprint.id, now), parts, |_, part| {
                 let back = (part.ticket == ticket).then(|| part.units.min(left))?;
                 left -= back;
                 Some(back)
@@ -251,16 +294,16 @@ impl Memory {
         shard: &mut Locked<'_>,
         (id, now): (u64, Timestamp),
         parts: &mut Vec<Part>,
-        mut back: impl FnMut(&Part) -> Option<u64>,
+        mut back: impl FnMut(usize, &Part) -> Option<u64>,
     ) {
         let index = shard.table.find(id).ok();
         let mut beside: Option<Owed> = None;
         let mut given = vec![None; parts.len()];
-        for (part, given) in parts.iter_mut().zip(&mut given).rev() {
+        for (number, (part, given)) in parts.iter_mut().zip(&mut given).enumerate().rev() {
             if let Some(beside) = beside.as_ref().and_then(|owed| owed.under(&part.named)) {
                 part.low = part.low.min(beside);
             }
-            let Some(units) = back(part) else { continue };
+            let Some(units) = back(number, part) else { continue };
             let mut paid = 0;
             if let (Some(index), true) = (index, part.low > 0 && units > 0) {
                 let call = self.call(&part.named, now);
