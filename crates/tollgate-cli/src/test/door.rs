@@ -46,6 +46,8 @@ impl Backend {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let builder = RedisStore::builder(store).timeout(PATIENCE).connect_timeout(PATIENCE);
+        // Every decision is the server's own.
+        let builder = builder.deny_cache_for(Duration::ZERO);
         let store = runtime.block_on(builder.connect()).map_err(|error| error.to_string())?;
         Ok(Backend::Redis { store, runtime })
     }

@@ -83,7 +83,8 @@ fn tests(
 pub(super) fn unsupported(store: &str) -> Option<String> {
     match store.split(':').next().unwrap_or_default() {
         "memory" if store == "memory" => None,
-        "redis" | "rediss" | "redis+unix" => None,
+        "redis" | "rediss" | "redis+unix" | "redis+cluster" | "rediss+cluster"
+        | "redis+sentinel" | "rediss+sentinel" => None,
         // A URL may hold a password, and is not repeated.
         _ => Some("unknown store, write \"memory\" or redis://host:6379".to_owned()),
     }
