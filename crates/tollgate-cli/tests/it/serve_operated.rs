@@ -183,3 +183,47 @@ fn a_socket_that_is_not_there_is_told() {
     assert_eq!(said.code, Some(1));
     assert_transcript("serve/no_notify_socket", [said]);
 }
+
+#[test]
+fn change_that_is_answered_with_503_is_logged_as_failed() {
+    let folder = Folder::with(&[("daily.toml", DAILY)]);
+    // No server listens at this address.
+    let token = "a-token-of-the-test-0123456789abcdef";
+    let store = ["--policy", "daily.toml", "--store", "redis://127.0.0.1:1"];
+    let arguments = [&store[..], &["--admin-token-write", token]].concat();
+    let server = TestServer::with_json_log(&folder, &arguments);
+    let client = r#"{"rule": "per-user", "key": {"user": "ana"}}"#;
+    let bearer = format!("authorization: Bearer {token}");
+    let headers = ["content-type: application/json", bearer.as_str()];
+    let answer = server.request("POST /admin/v1/keys/reset", &headers, client);
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    let log = server.events_until(event("WARN", "change by an operator failed"));
+    assert!(!log.iter().any(event("INFO", "changed by an operator")), "{log:?}");
+}
+
+#[test]
+fn bound_of_keys_in_memory_holds_while_redis_is_unavailable() {
+    let policy = "[[rule]]\nname = \"r\"\nkey = [\"user\"]\nlimit = \"10/h\"\n";
+    let folder = Folder::with(&[("policy.toml", policy)]);
+    let server = TestServer::start(
+        &folder,
+        &[
+            ["--policy", "policy.toml"],
+            ["--store", "redis://127.0.0.1:1"],
+            ["--max-keys", "10"],
+            ["--when-full", "deny_new"],
+        ]
+        .concat(),
+    );
+    let statuses = (0..20).map(|user| {
+        let body = format!(r#"{{"attributes": {{"user": "{user}"}}}}"#);
+        let answer = server.post("/v1/check", &body);
+        assert!(answer.body.contains("\"degraded\":true"), "{}", answer.body);
+        answer.body.contains("\"allowed\":true")
+    });
+    assert_eq!(statuses.filter(|allowed| *allowed).count(), 10);
+    assert_eq!(server.metric("tollgate_fallback_keys"), 10);
+    assert_eq!(server.metric("tollgate_fallback_turned_away_total"), 10);
+    assert_eq!(server.metric("tollgate_fallback_evictions_total"), 0);
+    assert_eq!(server.metric("tollgate_store_nodes"), 1);
+}
