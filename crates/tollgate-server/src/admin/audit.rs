@@ -42,6 +42,13 @@ pub(super) struct Entry {
     pub(super) result: Value,
 }
 
+impl Entry {
+    /// Why the change failed, if it did. Some of it may have been done.
+    fn failure(&self) -> Option<&str> {
+        self.result.get("failed")?.as_str()
+    }
+}
+
 impl AuditFile {
     /// Opens it, or makes it for its owner alone.
     pub(super) fn open(path: &Path) -> io::Result<AuditFile> {
@@ -101,7 +108,11 @@ impl Audit {
     /// Keeps a change. It is not undone where the file cannot be written: that is logged.
     pub(super) async fn add(&self, entry: Entry) {
         // Without the target: what is logged names no key.
-        tracing::info!(who = %entry.who, action = entry.action, "changed by an operator");
+        let (who, action) = (&entry.who, entry.action);
+        match entry.failure() {
+            None => tracing::info!(%who, action, "changed by an operator"),
+            Some(reason) => tracing::warn!(%who, action, reason, "change by an operator failed"),
+        }
         let entry = Arc::new(entry);
         self.keep(Arc::clone(&entry));
         let Some(file) = self.file.clone() else { return };
