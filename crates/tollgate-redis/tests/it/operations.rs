@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::common::{MICRO, store, unique, wait};
-use tollgate::{CalendarUnit, Limit, Limiter, ManualClock, MemoryStore, Status};
-use tollgate_redis::{RedisLimiter, RedisStore, Reserved, StoreError};
-use tollgate_testkit::{Answer, eventually, one_limit_of_each};
+use crate::common::{MICRO, asking, calls, store, unique, wait};
+use tollgate::{
+    CalendarUnit, Limit, Limiter, ManualClock, MemoryStore, Policy, Request, Rule, Status,
+};
+use tollgate_redis::{RedisGate, RedisLimiter, RedisStore, Reserved, StoreError};
+use tollgate_testkit::{Answer, RedisServer, eventually, one_limit_of_each};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -374,4 +376,49 @@ fn a_request_is_decided_though_the_numbers_of_all_its_charges_have_changed() {
         assert!(decisions.iter().all(|(_, decision)| decision.remaining() == remaining));
         assert!(decisions.is_allowed());
     }
+}
+
+#[test]
+fn hold_of_several_limits_is_settled_by_one_call() {
+    let (server, minute) = (RedisServer::start(), Duration::from_secs(60));
+    let policy = Policy::new()
+        .rule(Rule::new("bucket").key(["user"]).limit(Limit::per_day(10)))
+        .rule(Rule::new("log").key(["user"]).limit(Limit::sliding_log(10, minute)))
+        .rule(Rule::new("counter").limit(Limit::sliding_counter(10, minute)))
+        .rule(Rule::new("window").limit(Limit::fixed_window(10, minute)).limit(Limit::per_day(10)));
+    let ana = Request::new().with("user", "ana").cost(5);
+    wait(async {
+        let store = asking(&server.url()).with_injected_clock(ManualClock::new());
+        let gate = RedisGate::on(store, policy.clone()).unwrap();
+        let left = async || {
+            let ruling = gate.status(&ana).await;
+            ruling.rules().map(|of| of.remaining()).collect::<Vec<_>>()
+        };
+        // The server learns the script.
+        gate.reserve(&ana).await.unwrap().cancel().await.unwrap();
+        for (actual, expected) in [(2, [8; 4]), (7, [3; 4]), (0, [10; 4]), (5, [5; 4])] {
+            let hold = gate.reserve(&ana).await.unwrap();
+            let before = calls(&server);
+            hold.settle(actual).await.unwrap();
+            assert_eq!(calls(&server) - before, 1, "{actual}");
+            assert_eq!(left().await, expected, "{actual}");
+            gate.reset_all(|_| ()).await.unwrap();
+        }
+        // A hold that another node has kept is settled by one call too.
+        let hold = gate.reserve(&ana).await.unwrap();
+        assert!(gate.keep_hold(7, hold, minute).await.unwrap().is_none());
+        let kept = gate.take_hold(7).await.unwrap().unwrap();
+        let before = calls(&server);
+        kept.cancel().await.unwrap();
+        assert_eq!(calls(&server) - before, 1);
+        assert_eq!(left().await, [10; 4]);
+        // States that were converted meanwhile are settled all the same.
+        let hold = gate.reserve(&ana).await.unwrap();
+        let mut other = policy.clone();
+        other.rules[0] = Rule::new("bucket").key(["user"]).limit(Limit::per_day(20));
+        gate.replace(other).unwrap();
+        assert!(gate.check(&ana.clone().cost(1)).await.is_allowed());
+        hold.settle(2).await.unwrap();
+        assert_eq!(left().await[1..], [7; 3]);
+    });
 }
