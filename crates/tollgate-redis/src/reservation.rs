@@ -3,17 +3,22 @@
 //! A reservation is a record beside its key's state, written in the call that takes the units. Who
 //! next touches the key after its time-out gives them back, whatever became of its owner.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use redis::Value;
 use tollgate::Decision;
 use tollgate::port::State;
 
 use crate::error::StoreError;
 use crate::limiter::{Inner, RedisLimiter, agree};
-use crate::request::{Asked, Hold, How, Mode};
-use crate::script::Packed;
+use crate::request::{Asked, Hold, How, Mode, Reply};
+use crate::routed::slot;
+use crate::script::{self, Packed};
 use crate::store::RedisStore;
 
 /// The answer to [`RedisLimiter::reserve`].
@@ -224,21 +229,90 @@ impl Claim {
         self.settle_quietly(0).await
     }
 
+    /// Settles claims with what was really used of each: with one call of the script, in a Cluster one
+    /// for each slot. Those that the call cannot settle are settled one by one.
+    ///
+    /// All are tried, also if one fails; the first failure is the result.
+    pub(crate) async fn settle_all(claims: Vec<(Claim, u64)>) -> Result<(), StoreError> {
+        // A reservation of 0 has no record that would have to end.
+        let is_open = |(claim, actual): &(Claim, u64)| {
+            (!claim.raised || *actual > claim.cost) && (claim.cost > 0 || *actual > 0)
+        };
+        let mut slots: BTreeMap<usize, Vec<(Claim, u64)>> = BTreeMap::new();
+        for (claim, actual) in claims.into_iter().filter(is_open) {
+            let is_cluster = claim.store.connection().is_cluster();
+            let slot = if is_cluster { slot(&claim.key) } else { 0 };
+            slots.entry(slot).or_default().push((claim, actual));
+        }
+        let settled = slots.values().map(|claims| Claim::settle_together(claims));
+        join_all(settled).await.into_iter().collect()
+    }
+
+    async fn settle_together(claims: &[(Claim, u64)]) -> Result<(), StoreError> {
+        let [(first, actual), rest @ ..] = claims else { return Ok(()) };
+        if rest.is_empty() {
+            return first.settle(*actual).await;
+        }
+        let store = &first.store;
+        let _forgets: Vec<_> =
+            claims.iter().map(|(claim, _)| store.denials().forget_at_last(&claim.key)).collect();
+        let settled = store.connection().within(pin!(Claim::call_settle(claims))).await;
+        let settled = match settled {
+            Ok(settled) => settled,
+            // While a slot is moved, its keys cannot be used together.
+            Err(StoreError::Moving(_)) => vec![false; claims.len()],
+            Err(error) => return Err(error),
+        };
+        let mut ended = Ok(());
+        for ((claim, actual), _) in claims.iter().zip(settled).filter(|(_, settled)| !settled) {
+            ended = ended.and(claim.settle_quietly(*actual).await);
+        }
+        ended
+    }
+
+    /// Calls the script for claims whose keys are in one place. Which of them are settled.
+    async fn call_settle(claims: &[(Claim, u64)]) -> Result<Vec<bool>, StoreError> {
+        let Some((Claim { store, .. }, _)) = claims.first() else { return Ok(Vec::new()) };
+        let now = store.told_time();
+        let is_log = claims.iter().any(|(claim, _)| claim.limiter.terms.is_log());
+        let keys: Vec<&[u8]> = claims.iter().map(|(claim, _)| claim.key.as_slice()).collect();
+        let ends: Vec<Vec<u8>> = claims
+            .iter()
+            .flat_map(|(claim, actual)| {
+                let [_, ticket, amount, more, anew] = claim.end(*actual);
+                [claim.limiter.charge(0), ticket, amount, more, anew]
+            })
+            .collect();
+        let head: [&[u8]; 3] = [now.as_bytes(), b"settle", if is_log { b"log" } else { b"" }];
+        let args: Vec<&[u8]> = head.into_iter().chain(ends.iter().map(Vec::as_slice)).collect();
+        let replies = store.connection().run_text(&script::SETTLE, &keys, &args).await?;
+        let replies = if let Value::Array(replies) = replies { replies } else { Vec::new() };
+        if replies.len() != claims.len() {
+            return Err(StoreError::Script("it did not answer each end".to_owned()));
+        }
+        let is_settled = |reply| Ok(matches!(Reply::read(reply)?.verdict, 0 | 1));
+        replies.into_iter().map(is_settled).collect()
+    }
+
+    /// What the script is told to end it with what was really used.
+    fn end(&self, actual: u64) -> [Vec<u8>; 5] {
+        let inner = &self.limiter;
+        let charge = |units: u64| if units > 0 { inner.charge(units) } else { Vec::new() };
+        let back = self.cost.saturating_sub(actual);
+        let amount = if back > 0 { inner.terms.amount(back).0 } else { Vec::new() };
+        let more = charge(actual.saturating_sub(self.cost));
+        // The record of one that was raised is gone, and what it came to is charged.
+        let anew = if self.raised { more.clone() } else { charge(actual) };
+        [b"end".to_vec(), self.ticket.to_vec(), amount, more, anew]
+    }
+
     async fn settle_quietly(&self, actual: u64) -> Result<(), StoreError> {
         // A reservation of 0 has no record that would have to end.
         if self.cost == 0 && actual == 0 {
             return Ok(());
         }
         let Claim { store, limiter: inner, .. } = self;
-        let charge = |units: u64| if units > 0 { inner.charge(units) } else { Vec::new() };
-        let back = self.cost.saturating_sub(actual);
-        let amount = if back > 0 { inner.terms.amount(back).0 } else { Vec::new() };
-        let what = || {
-            let more = charge(actual.saturating_sub(self.cost));
-            // The record of one that was raised is gone, and what it came to is charged.
-            let anew = if self.raised { more.clone() } else { charge(actual) };
-            vec![b"end".to_vec(), self.ticket.to_vec(), amount.clone(), more, anew]
-        };
+        let what = || self.end(actual).to_vec();
         store.change_quietly(inner, &self.key, what).await.map(drop)
     }
 }

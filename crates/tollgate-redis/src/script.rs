@@ -37,6 +37,18 @@ pub(crate) static BATCH: Text = Text::new(concat!(
     include_str!("script/batch_3_each.lua"),
 ));
 
+/// The ends of several reservations, in a loop over their keys.
+pub(crate) static SETTLE: Text = Text::new(concat!(
+    include_str!("script/batch_1_guard.lua"),
+    include_str!("script/1_head.lua"),
+    include_str!("script/2_sliding_log.lua"),
+    include_str!("script/settle_2_open.lua"),
+    include_str!("script/3_change.lua"),
+    include_str!("script/5_decide.lua"),
+    include_str!("script/7_take.lua"),
+    include_str!("script/settle_3_each.lua"),
+));
+
 impl Text {
     const fn new(source: &'static str) -> Text {
         Text { source, hash: OnceLock::new() }

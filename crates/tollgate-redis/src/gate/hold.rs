@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate::{Hold, Ruling};
 
 use crate::error::StoreError;
-use crate::reservation::RedisReservation;
+use crate::reservation::{Claim, RedisReservation};
 
 /// Units of every rule that applied to a request, taken until it is known how many were needed.
 ///
@@ -115,17 +115,16 @@ impl RedisHold {
     }
 }
 
-/// Ends every claim, also where one fails; the first failure is told.
+/// Ends every claim, also if one fails; the first failure is the result.
 async fn end(
     claims: Vec<Scaled>,
     used: impl Fn(&RedisReservation, u64) -> u64,
 ) -> Result<(), StoreError> {
-    let mut ended = Ok(());
-    for Scaled { reservation, per_unit } in claims {
+    let claims = claims.into_iter().filter_map(|Scaled { reservation, per_unit }| {
         let actual = used(&reservation, per_unit);
-        ended = ended.and(reservation.settle(actual).await);
-    }
-    ended
+        Some((reservation.into_claim()?, actual))
+    });
+    Claim::settle_all(claims.collect()).await
 }
 
 impl fmt::Debug for RedisHold {

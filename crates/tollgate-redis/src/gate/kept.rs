@@ -123,13 +123,13 @@ impl KeptHold {
         .await
     }
 
-    /// Ends every claim, also where one fails; the first failure is told.
+    /// Ends every claim, also if one fails; the first failure is the result.
     async fn end(self, used: impl Fn(&Claim, u64) -> u64) -> Result<(), StoreError> {
-        let mut ended = Ok(());
-        for Kept { claim, per_unit } in self.claims {
-            ended = ended.and(claim.settle(used(&claim, per_unit)).await);
-        }
-        ended
+        let claims = self.claims.into_iter().map(|Kept { claim, per_unit }| {
+            let actual = used(&claim, per_unit);
+            (claim, actual)
+        });
+        Claim::settle_all(claims.collect()).await
     }
 }
 
