@@ -35,7 +35,8 @@ pub enum StoreError {
     Moving(String),
     /// The server cannot do what is needed.
     Unsuitable(String),
-    /// Something that is not Tollgate's is kept under this key.
+    /// Something that is not Tollgate's is kept under a key. The text has the limiter whose key it is,
+    /// and not the key, which may name a client.
     Foreign(String),
     /// The script failed, or its answer makes no sense.
     Script(String),
@@ -55,9 +56,9 @@ impl fmt::Display for StoreError {
             StoreError::Refused(what) => write!(f, "redis refused: {what}"),
             StoreError::Moving(what) => write!(f, "redis is moving the keys: {what}"),
             StoreError::Unsuitable(what) => write!(f, "redis cannot be used: {what}"),
-            StoreError::Foreign(key) => write!(
+            StoreError::Foreign(what) => write!(
                 f,
-                "the redis key {key} holds something that is not tollgate's, delete it or use another prefix"
+                "{what} holds something that is not tollgate's, delete it or use another namespace"
             ),
             StoreError::Script(what) => write!(f, "tollgate's redis script failed: {what}"),
             StoreError::Limit(_) => f.write_str("the limit cannot be kept in redis"),

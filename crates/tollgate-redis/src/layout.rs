@@ -18,6 +18,9 @@ const DIGEST: usize = 32;
 /// What all keys begin with, up to the tag.
 const HEAD: &[u8] = b"tg:{";
 
+/// What ends a namespace in the name of a gate's limiter.
+pub(crate) const NAMESPACE_END: char = '\u{1d}';
+
 /// The longest tag that is kept as it is.
 const MAX_TAG: usize = 40;
 
@@ -217,11 +220,17 @@ fn write_part(part: Part<'_>, name: &mut Vec<u8>) {
     }
 }
 
-/// A key as errors show it.
+/// A key as errors show it: a limiter's key names a client, and is not shown.
 pub(crate) fn shown(key: &[u8]) -> String {
-    let beginning = &key[..key.len().min(64)];
-    let more = if key.len() > beginning.len() { "…" } else { "" };
-    format!("\"{}{more}\"", beginning.escape_ascii())
+    match limiter_of(key) {
+        Some(limiter) => {
+            // A gate's limiter is the namespace, the rule, and more behind a control character.
+            let rule = limiter.rsplit_once(NAMESPACE_END).map_or(limiter, |(_, rule)| rule);
+            let rule = rule.split(char::is_control).next().unwrap_or(rule);
+            format!("a redis key of {rule:?}")
+        }
+        None => format!("the redis key \"{}\"", key.escape_ascii()),
+    }
 }
 
 #[cfg(test)]
@@ -286,6 +295,15 @@ mod tests {
                 assert_eq!(limiter_of(&prefix.key(&key)), Some("login"));
             }
         }
+    }
+
+    #[test]
+    fn error_names_the_rule_of_a_key_and_not_the_key() {
+        let of_rule = Prefix::new(Tagging::Key, "shop\u{1d}login\u{1e}user");
+        assert_eq!(shown(&of_rule.key("ana@example.com")), "a redis key of \"login\"");
+        let of_limiter = Prefix::new(Tagging::None, "per user");
+        assert_eq!(shown(&of_limiter.key("ana")), "a redis key of \"per user\"");
+        assert_eq!(shown(b"tg:{}:shared:shop"), "the redis key \"tg:{}:shared:shop\"");
     }
 
     #[test]

@@ -10,14 +10,14 @@ use tollgate::{Block, Key, Limit, Part, Policy, Rule};
 
 use crate::bounds::MAX_NAME;
 use crate::error::StoreError;
+pub(super) use crate::layout::NAMESPACE_END;
 use crate::layout::{Prefix, Tagging};
 use crate::limiter::RedisLimiter;
 use crate::script::Packed;
 use crate::store::RedisStore;
 
-/// What ends a namespace, what comes before a rule's further limits and its blocks, and what comes
-/// before the attributes of its key. No name of a rule holds a control character.
-pub(super) const NAMESPACE_END: char = '\u{1d}';
+/// What comes before a rule's further limits and its blocks, and what comes before the attributes of its
+/// key. No name of a rule holds a control character.
 const FURTHER: char = '\u{1f}';
 const ATTRIBUTE: char = '\u{1e}';
 

@@ -313,7 +313,8 @@ fn something_else_under_a_block_is_an_outage_of_that_key_and_stays() {
         let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*:login*").query(&mut raw).unwrap();
         let () = redis::cmd("SET").arg(&keys[0]).arg(b"\xff").query(&mut raw).unwrap();
         let error = gate.try_check(&ana()).await.unwrap_err();
-        assert_eq!(error, StoreError::Foreign(format!("\"{}\"", keys[0].escape_ascii())));
+        // The key names a client, and errors are logged.
+        assert_eq!(error, StoreError::Foreign("a redis key of \"login\"".to_owned()));
         assert!(gate.check(&ana()).await.is_degraded());
         assert!(!gate.check(&Request::new().with("user", "ben")).await.is_degraded());
         let kept: Vec<u8> = redis::cmd("GET").arg(&keys[0]).query(&mut raw).unwrap();
