@@ -3,6 +3,7 @@
 #![cfg(feature = "tls")]
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::common::authority::Authority;
 use crate::common::clock::{alone, with_timeouts};
@@ -134,9 +135,43 @@ fn a_server_that_speaks_no_tls_is_not_waited_for() {
                 other => other,
             };
             // The server takes random bytes for a command, or waits for the end of one.
-            let is_expected = matches!(why, StoreError::Unreachable(_) | StoreError::TimedOut(_));
+            let is_expected = matches!(
+                why,
+                StoreError::Unreachable(_) | StoreError::TimedOut(_) | StoreError::Unsuitable(_)
+            );
             assert!(is_expected, "{error:?}");
         }
+    });
+}
+
+/// Why a store at `url` cannot be used.
+async fn mismatch(url: &str) -> String {
+    // A handshake with a server that speaks no TLS may never end.
+    let brief = Duration::from_millis(200);
+    let error = RedisStore::builder(url).connect_timeout(brief).connect().await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn url_for_the_other_protocol_is_told_the_right_one() {
+    let secure = Secure::start("127.0.0.1", "no");
+    let plain = server().port();
+    wait(async {
+        for cluster in ["", "+cluster"] {
+            let port = secure.port;
+            let expected = format!(
+                "redis cannot be used: 127.0.0.1:{port} speaks tls, \
+                 write rediss{cluster}:// instead of redis{cluster}://"
+            );
+            let url = format!("redis{cluster}://:s3cr3t@127.0.0.1:{port}");
+            assert_eq!(mismatch(&url).await, expected);
+        }
+        let expected = format!(
+            "redis cannot be used: 127.0.0.1:{plain} does not speak tls, \
+             write redis:// instead of rediss://"
+        );
+        assert_eq!(mismatch(&format!("rediss://:s3cr3t@127.0.0.1:{plain}")).await, expected);
     });
 }
 
