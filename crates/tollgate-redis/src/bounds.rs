@@ -146,3 +146,6 @@ pub(crate) const LONGEST_CLAIM: Duration = Duration::from_secs(1);
 /// How long a client waits before it asks again for a state that another one claims: about as long as
 /// a conversion takes.
 pub(crate) const CLAIM_POLL: Duration = Duration::from_millis(1);
+
+/// How long a server that cannot be connected to has to show whether it speaks TLS.
+pub(crate) const PROTOCOL_TEST: Duration = Duration::from_secs(1);

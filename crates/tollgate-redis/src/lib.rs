@@ -45,6 +45,7 @@ mod limiter;
 mod link;
 mod operate;
 mod outage;
+mod protocol;
 mod query;
 mod request;
 mod rescale;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind,
-    Value, cmd, pipe,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError,
+    ServerErrorKind, Value, cmd, pipe,
 };
 use tokio::time::timeout;
 
 use crate::bounds::WAITING_COMMANDS;
 use crate::error::{StoreError, Teller};
+use crate::protocol;
 use crate::routed::{Address, probe_key, ranges};
 use crate::script;
 use crate::sentinel::Sentinels;
@@ -86,7 +87,22 @@ impl Dialer {
                 End::Sentinels(sentinels) => sentinels.dial(self).await,
             }
         };
-        timeout(self.connect_timeout, dialed).await.unwrap_or(Err(late))
+        let dialed = timeout(self.connect_timeout, dialed).await.unwrap_or(Err(late));
+        let Err(error) = dialed else { return dialed };
+        Err(self.protocol_mismatch(&error).await.unwrap_or(error))
+    }
+
+    /// What is wrong with the URL if the server speaks TLS and the URL does not, or the reverse. A
+    /// handshake with a server that speaks no TLS may never end.
+    async fn protocol_mismatch(&self, error: &StoreError) -> Option<StoreError> {
+        let (End::Server(info) | End::Node(info, _)) = &self.end else { return None };
+        let by_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        match error {
+            StoreError::Unreachable(_) => {}
+            StoreError::TimedOut(_) if by_tls => {}
+            _ => return None,
+        }
+        protocol::mismatch(info, self.is_node(), &self.address).await
     }
 
     /// A link to whoever is there.
