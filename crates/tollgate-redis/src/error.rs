@@ -97,7 +97,9 @@ impl StoreError {
 
     /// Whether a node of a Cluster refuses because slots of other nodes are served by none.
     pub(crate) fn is_cluster_down(&self) -> bool {
-        matches!(self, StoreError::Refused(why) if why.contains("CLUSTERDOWN"))
+        // The library has a name of its own for the code.
+        let says = |why: &String| why.contains("CLUSTERDOWN") || why.contains("ClusterDown");
+        matches!(self, StoreError::Refused(why) if says(why))
     }
 }
 

@@ -164,12 +164,7 @@ impl Routed {
         let failed_calls = self.failed_calls.load(Ordering::Relaxed);
         let outages = all.iter().map(|health| health.outages).sum::<u64>();
         let is_away = is_known || all.iter().all(|health| health.outage.is_some());
-        // While a node is away, all others may answer CLUSTERDOWN: they are not the reason.
-        let is_reason = |outage: &Outage| !outage.why.is_cluster_down();
-        let mut outage: Option<Outage> = all
-            .into_iter()
-            .filter_map(|health| health.outage)
-            .max_by_key(|outage| (is_reason(outage), outage.lasted));
+        let mut outage = reason(all.into_iter().filter_map(|health| health.outage));
         if !is_known && let Some(outage) = &mut outage {
             // There has never been an answer.
             outage.failed_calls = failed_calls;
@@ -243,6 +238,12 @@ impl Routed {
     }
 }
 
+/// The outage that is the reason for the others: the longest one. While a node is away, all other nodes may
+/// answer CLUSTERDOWN, and are not the reason.
+fn reason(outages: impl Iterator<Item = Outage>) -> Option<Outage> {
+    outages.max_by_key(|outage| (!outage.why.is_cluster_down(), outage.lasted))
+}
+
 fn cure(failed: &Failed, asked: &Address) -> Cure {
     let Failed::Link(error, _) = failed else { return Cure::Suspect };
     let redirection = || Address::read(error.redirect_node()?.0, asked);
@@ -265,5 +266,34 @@ fn cure(failed: &Failed, asked: &Address) -> Cure {
 impl std::fmt::Debug for Routed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Routed").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::RedisError;
+
+    use super::*;
+    use crate::error::Teller;
+
+    /// An outage that has lasted some seconds.
+    fn outage(address: &str, why: StoreError, seconds: u64) -> Outage {
+        let lasted = Duration::from_secs(seconds);
+        Outage { address: address.to_owned(), lasted, why, failed_calls: 0 }
+    }
+
+    #[test]
+    fn node_that_is_away_is_the_reason_of_a_cluster_that_is_down() {
+        let teller = Teller { secrets: Vec::new(), timeout: Duration::ZERO };
+        let kind = ErrorKind::Server(ServerErrorKind::ClusterDown);
+        let down =
+            || teller.tell(&RedisError::from((kind, "the server's", "it is down".to_owned())));
+        let gone = || StoreError::Unreachable("gone".to_owned());
+        let found = |outages: Vec<Outage>| reason(outages.into_iter()).map(|outage| outage.address);
+        let all = vec![outage("a", down(), 9), outage("b", gone(), 1), outage("c", gone(), 2)];
+        assert_eq!(found(all).as_deref(), Some("c"));
+        let all = vec![outage("a", down(), 1), outage("b", down(), 2)];
+        assert_eq!(found(all).as_deref(), Some("b"));
+        assert_eq!(found(Vec::new()), None);
     }
 }
