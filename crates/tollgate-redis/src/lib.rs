@@ -62,7 +62,8 @@ mod tls;
 pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
 pub use gate::{
-    GateError, KeptHold, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys, RedisHold,
+    FallbackCounts, GateError, KeptHold, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys,
+    RedisHold,
 };
 pub use histogram::Histogram;
 pub use limiter::RedisLimiter;

@@ -121,6 +121,7 @@ fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
             // A server that is away is no reason not to start: rules say what to do then.
             let store = RedisStore::builder(url).timeout(config.store_timeout).open();
             let gate = RedisGate::builder(store.map_err(wrong)?).nodes(config.nodes);
+            let gate = gate.max_keys(config.max_keys).when_full(config.when_full);
             let gate = gate.namespace(config.namespace.as_str()).build(policy);
             gate.map(Backend::Redis).map_err(|error| refused(config, &error))
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use tollgate::{
     Gate, LimitError, MemoryStore, MemoryStoreBuilder, Place, Policy, PolicyError, Problem,
+    WhenFull,
 };
 
 use super::fallback::Fallbacks;
@@ -23,11 +24,14 @@ pub struct RedisGateBuilder {
     store: RedisStore,
     namespace: String,
     nodes: u64,
+    /// The store in memory for the times when Redis is unavailable.
+    local: MemoryStoreBuilder,
 }
 
 impl RedisGateBuilder {
     pub(super) fn new(store: RedisStore) -> RedisGateBuilder {
-        RedisGateBuilder { store, namespace: String::new(), nodes: 1 }
+        let local = MemoryStore::builder();
+        RedisGateBuilder { store, namespace: String::new(), nodes: 1, local }
     }
 
     /// Keeps its state, overrides and blocks apart from those of other namespaces on the server;
@@ -37,10 +41,22 @@ impl RedisGateBuilder {
         self
     }
 
-    /// How many nodes share the limits; one if not said. While the store is away, each goes on with
-    /// its part of them.
+    /// How many nodes share the limits, at least; one if not said. While the store is unavailable, each
+    /// goes on with its part of them. [`RedisGate::nodes`] has the number that counts.
     pub fn nodes(mut self, nodes: u64) -> RedisGateBuilder {
         self.nodes = nodes.max(1);
+        self
+    }
+
+    /// How many keys are kept in memory, at most, while the store is unavailable; a million if not said.
+    pub fn max_keys(mut self, keys: usize) -> RedisGateBuilder {
+        self.local = self.local.max_keys(keys);
+        self
+    }
+
+    /// What to do with a new key while the store is unavailable and memory is full.
+    pub fn when_full(mut self, choice: WhenFull) -> RedisGateBuilder {
+        self.local = self.local.when_full(choice);
         self
     }
 
@@ -49,7 +65,7 @@ impl RedisGateBuilder {
     /// # Errors
     /// Everything that is wrong with the policy, also limits that Redis cannot keep exact.
     pub fn build(self, policy: Policy) -> Result<RedisGate, PolicyError> {
-        let RedisGateBuilder { store, namespace, nodes } = self;
+        let RedisGateBuilder { store, namespace, nodes, local } = self;
         let printable = namespace.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         if !printable || namespace.len() > MAX_NAMESPACE {
             let message = format!(
@@ -59,7 +75,7 @@ impl RedisGateBuilder {
         }
         policy.validate()?;
         portable::check(&policy)?;
-        let local = Gate::on(memory(&store, MemoryStore::builder())?, policy.without_store(nodes))?;
+        let local = Gate::on(memory(&store, local)?, policy.without_store(nodes))?;
         let resolver = Gate::on(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
         let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
         let shared = Shared::new(&namespace);

@@ -36,7 +36,29 @@ impl Fallbacks {
     }
 }
 
+/// What a gate keeps in memory for the times when the store is unavailable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FallbackCounts {
+    /// Keys that are in memory now.
+    pub keys: usize,
+    /// Keys that were evicted because memory was full.
+    pub evictions: u64,
+    /// Requests that were denied because memory was full.
+    pub turned_away: u64,
+}
+
 impl RedisGate {
+    /// What is in memory for the times when the store is unavailable.
+    pub fn fallback_counts(&self) -> FallbackCounts {
+        let memory = self.0.local.store();
+        FallbackCounts {
+            keys: memory.len(),
+            evictions: memory.evictions(),
+            turned_away: memory.turned_away(),
+        }
+    }
+
     /// A request is decided without the store, since that has no answer.
     pub(super) fn goes_on_without(&self, error: &StoreError) {
         let is_of_outage = match error {

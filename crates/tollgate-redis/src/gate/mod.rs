@@ -26,6 +26,7 @@ use tollgate::{Explanation, Gate, Policy, PolicyError, Replaced, Request, Ruling
 
 pub use builder::{GateError, RedisGateBuilder};
 use decide::Way;
+pub use fallback::FallbackCounts;
 use fallback::Fallbacks;
 pub use hold::RedisHold;
 use hold::{Held, Scaled};
