@@ -344,3 +344,47 @@ fn a_gate_can_be_used_from_any_task() {
         let _ = is_send::<Option<RedisStore>>(None);
     });
 }
+
+#[test]
+fn blocks_that_a_node_has_seen_hold_while_the_store_is_unavailable() {
+    let block = Block::of(Duration::from_secs(3600));
+    let login = Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(block);
+    let open = Rule::new("open").key(["route"]).limit(Limit::per_hour(100));
+    let uncounted = Rule::new("uncounted").key(["host"]).limit(Limit::per_hour(100));
+    let uncounted = uncounted.on_store_error(OnStoreError::Allow);
+    let policy = Policy::new().rule(login).rule(open).rule(uncounted);
+    let of = |user: &'static str| Request::new().with("user", user);
+    let mut server = RedisServer::start();
+    wait(async {
+        let clock = ManualClock::new();
+        let store = connect(&server.url()).await.with_injected_clock(clock.clone());
+        let gate = RedisGate::on(store, policy).unwrap();
+        for user in ["ana", "ben"] {
+            for _ in 0..3 {
+                let _ = gate.check(&of(user)).await;
+            }
+        }
+        gate.block("open", &["/admin"], Duration::from_secs(3600)).await.unwrap();
+        gate.block("uncounted", &["evil"], Duration::from_secs(3600)).await.unwrap();
+        // The block of one key is lifted before the outage.
+        assert!(gate.unblock("login", &["ben"]).await.unwrap());
+        gate.reset("login", &["ben"]).await.unwrap();
+        assert!(gate.check(&of("ben")).await.is_allowed());
+        server.kill();
+        for (request, is_blocked) in [
+            (of("ana"), true),
+            (of("ben"), false),
+            (of("cem"), false),
+            (Request::new().with("route", "/admin"), true),
+            (Request::new().with("route", "/"), false),
+            (Request::new().with("host", "evil"), true),
+            (Request::new().with("host", "good"), false),
+        ] {
+            let ruling = gate.check(&request).await;
+            let is_denied = ruling.reason() == Reason::Block;
+            assert!(ruling.is_degraded() && is_denied == is_blocked, "{request:?}: {ruling:?}");
+        }
+        clock.advance(Duration::from_secs(3600));
+        assert!(gate.check(&of("ana")).await.is_allowed(), "the block has ended");
+    });
+}
