@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tollgate::{Clock, Timestamp};
+use tollgate::port::key_name;
+use tollgate::{Clock, Key, Part, Timestamp};
 
 use super::RedisGate;
+use super::decide::{Call, Told};
 use crate::bounds::TOLD_AGAIN;
 use crate::error::StoreError;
 
@@ -49,6 +51,24 @@ pub struct FallbackCounts {
 }
 
 impl RedisGate {
+    /// Keeps the blocks that the store has answered, so that they hold while it is unavailable, too.
+    pub(super) fn keep_blocks(&self, call: &Call<'_>, told: &[Told]) {
+        let local = &self.0.local;
+        for (rule, told) in call.planned.rules().iter().zip(told) {
+            if told.blocked.is_zero() && !local.may_hold_blocks() {
+                continue;
+            }
+            let mut values = Vec::new();
+            key_name(&rule.key).parts(&mut |part| {
+                if let Part::Bytes(bytes) = part {
+                    values.push(String::from_utf8_lossy(bytes).into_owned());
+                }
+            });
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            local.keep_block(&rule.rule(call.planned).name, &values, told.blocked);
+        }
+    }
+
     /// What is in memory for the times when the store is unavailable.
     pub fn fallback_counts(&self) -> FallbackCounts {
         let memory = self.0.local.store();

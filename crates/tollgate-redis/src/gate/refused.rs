@@ -89,6 +89,7 @@ impl RedisGate {
     /// Keeps what a refused request met, and of any request who is blocked now.
     fn learn(&self, call: &Call<'_>, places: &Places, answer: &Answer) {
         let (denials, across) = (self.0.store.denials(), &answer.across);
+        self.keep_blocks(call, &answer.told);
         if across.fits {
             denials.outdate(&places.charges);
         }

@@ -189,6 +189,22 @@ impl Gate {
         })
     }
 
+    /// Replaces the automatic block of a key of `rule` by one of `length`, zero for none: what another
+    /// store says of it, for the time when that store is unavailable. A manual block stays.
+    #[doc(hidden)]
+    pub fn keep_block(&self, rule: &str, key: &[&str], length: Duration) {
+        let memory = &self.0.store.0;
+        let _ = with_key(&self.0.in_force.load(), rule, key, |rule, key| {
+            memory.blocks.keep_automatic(&culprit(rule, key), length, memory.now());
+        });
+    }
+
+    /// Returns `false` if no key is blocked.
+    #[doc(hidden)]
+    pub fn may_hold_blocks(&self) -> bool {
+        self.0.store.0.blocks.may_hold_any()
+    }
+
     /// Every blocked key: its rule, its name, and for how long.
     pub fn blocked(&self) -> Vec<(String, KeyName, Duration)> {
         let memory = &self.0.store.0;

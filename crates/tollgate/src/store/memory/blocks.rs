@@ -135,6 +135,25 @@ impl Blocks {
         length
     }
 
+    /// Replaces the automatic block of a key by one of `length`, of which this store knows nothing more;
+    /// a length of zero removes it. A manual block stays.
+    pub(crate) fn keep_automatic(&self, culprit: &Culprit<'_>, length: Duration, now: Timestamp) {
+        let mut shard = lock(self.shard(culprit.fingerprint));
+        if shard.get(&culprit.fingerprint).is_some_and(|of| of.by_hand && now < of.until) {
+            return;
+        }
+        let known = self.remove(&mut shard, &culprit.fingerprint);
+        if length.is_zero() {
+            return;
+        }
+        let until = now.after(length);
+        let times = known.map_or(0, |known| known.times);
+        let (rule, key) = (culprit.rule.clone(), culprit.key.name());
+        let blocked = Blocked { rule, key, until, times, forgotten: until, by_hand: false };
+        self.sweep(&mut shard, culprit.fingerprint, now);
+        self.put_automatic(&mut shard, culprit.fingerprint, blocked, now);
+    }
+
     /// Blocks keys manually, all or none of them. The number of earlier blocks of each stays known.
     ///
     /// # Errors
