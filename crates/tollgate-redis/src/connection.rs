@@ -4,11 +4,11 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value, cmd};
 
 use crate::error::StoreError;
 use crate::histogram::Histogram;
-use crate::link::Dialer;
+use crate::link::{Dialer, Facts};
 use crate::outage::Health;
 use crate::routed::{Node, Routed};
 use crate::script;
@@ -134,6 +134,21 @@ impl Connection {
     /// Sends a command to one node of a Cluster.
     pub(crate) async fn send_to(&self, node: &Node, command: &Cmd) -> Result<Value, StoreError> {
         self.within(pin!(async { node.ask(command).await.map_err(Failed::told) })).await
+    }
+
+    /// What the server, or one node of a Cluster, says of itself in one section of INFO.
+    pub(crate) async fn info(
+        &self,
+        node: Option<&Node>,
+        section: &str,
+    ) -> Result<Facts, StoreError> {
+        let mut command = cmd("INFO");
+        command.arg(section);
+        let answer = match node {
+            Some(node) => self.send_to(node, &command).await?,
+            None => self.send(&command).await?,
+        };
+        Ok(Facts::read(answer))
     }
 
     /// Sends a command and waits for the answer. The caller bounds the time.

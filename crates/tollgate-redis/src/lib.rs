@@ -37,6 +37,7 @@ mod charge;
 mod connection;
 mod denied;
 mod error;
+mod eviction;
 mod fetch;
 mod gate;
 mod histogram;
@@ -61,6 +62,7 @@ mod tls;
 
 pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
+pub use eviction::EvictionReport;
 pub use gate::{
     FallbackCounts, GateError, KeptHold, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys,
     RedisHold,

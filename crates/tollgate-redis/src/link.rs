@@ -204,11 +204,7 @@ impl Link {
 
     /// What the server says of itself in one section of INFO.
     pub(crate) async fn info(&self, section: &str) -> Result<Facts, RedisError> {
-        Ok(Facts(match self.ask(cmd("INFO").arg(section)).await? {
-            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
-            _ => String::new(),
-        }))
+        Ok(Facts::read(self.ask(cmd("INFO").arg(section)).await?))
     }
 }
 
@@ -216,6 +212,14 @@ impl Link {
 pub(crate) struct Facts(String);
 
 impl Facts {
+    pub(crate) fn read(answer: Value) -> Facts {
+        Facts(match answer {
+            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+            _ => String::new(),
+        })
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut lines = self.0.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)

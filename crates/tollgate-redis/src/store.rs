@@ -11,6 +11,7 @@ use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT
 use crate::connection::Connection;
 use crate::denied::Denials;
 use crate::error::StoreError;
+use crate::eviction::Evictions;
 use crate::fetch::Conversions;
 use crate::histogram::Histogram;
 use crate::limiter::RedisLimiter;
@@ -46,6 +47,7 @@ struct Inner {
     /// What the next reservation is known by: begins anywhere, so that no two processes meet.
     tickets: AtomicU64,
     conversions: Conversions,
+    evictions: Evictions,
 }
 
 impl RedisStore {
@@ -136,6 +138,10 @@ impl RedisStore {
         &self.inner.conversions
     }
 
+    pub(crate) fn eviction_state(&self) -> &Evictions {
+        &self.inner.evictions
+    }
+
     pub(crate) fn denials(&self) -> &Denials {
         &self.denials
     }
@@ -215,6 +221,8 @@ impl RedisStoreBuilder {
     pub async fn connect(self) -> Result<RedisStore, StoreError> {
         let store = self.open()?;
         store.connection().join().await?;
+        // A server that does not say whether it evicts can be used all the same.
+        let _ = store.check_evictions().await;
         Ok(store)
     }
 
@@ -232,7 +240,8 @@ impl RedisStoreBuilder {
         };
         let denials = Denials::new(self.deny_cache_for, None, [random()?, random()?]);
         let tickets = AtomicU64::new(random()?);
-        let inner = Inner { connection, tickets, conversions: Conversions::default() };
+        let (conversions, evictions) = (Conversions::default(), Evictions::default());
+        let inner = Inner { connection, tickets, conversions, evictions };
         Ok(RedisStore { inner: Arc::new(inner), denials: Arc::new(denials), clock: None })
     }
 }
