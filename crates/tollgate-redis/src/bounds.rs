@@ -136,8 +136,22 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// For how long it is told that keys were made new: longer than any lease lasts.
 pub(crate) const TOLD_RESETS: Duration = Duration::from_secs(120);
 
-/// For how long after it was heard of a node is taken to be there: several rounds of the poll.
+/// How long after its heartbeat a node counts for the leases: several rounds of the poll.
 pub(crate) const NODE_SEEN: Duration = Duration::from_secs(2);
+
+/// How long after its heartbeat a node counts for the parts of the limits in an outage: a limit must not
+/// grow because a node is slow.
+pub(crate) const NODE_REMEMBERED: Duration = Duration::from_secs(60);
+
+/// How many answers to heartbeats say how many nodes there are: more than two seconds, in which all nodes
+/// have found that an outage is over.
+pub(crate) const SETTLED_BEATS: usize = 6;
+
+/// After how many answers with fewer nodes than configured that is logged: a minute, in which a fleet starts.
+pub(crate) const TOLD_FEWER: u32 = 150;
+
+/// After how many rounds of the poll a gate asks again whether the server evicts keys: a minute.
+pub(crate) const EVICTION_CHECK: u32 = 150;
 
 /// The longest claim of a state that is being converted. A client that dies keeps the others from the
 /// key for so long, or for a quarter of the time that a call may take.

@@ -1,7 +1,6 @@
 //! What a gate is built with.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use tollgate::{
@@ -10,6 +9,7 @@ use tollgate::{
 };
 
 use super::fallback::Fallbacks;
+use super::heartbeat::Heartbeats;
 use super::names::Names;
 use super::shared::Shared;
 use super::{Inner, RedisGate, portable};
@@ -79,14 +79,17 @@ impl RedisGateBuilder {
         let resolver = Gate::on(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
         let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
         let shared = Shared::new(&namespace);
-        let (nodes, fallbacks) = (AtomicU64::new(nodes), Fallbacks::new());
+        let node =
+            getrandom::u64().map_err(|error| problem(format!("no random numbers: {error}")))?;
+        let heartbeats = Heartbeats::new(nodes, node.to_be_bytes());
+        let fallbacks = Fallbacks::new();
         let (replacing, leases) = (Mutex::new(()), OnceLock::new());
         Ok(RedisGate(Arc::new(Inner {
             store,
             namespace,
             resolver,
             local,
-            nodes,
+            heartbeats,
             replacing,
             names,
             shared,

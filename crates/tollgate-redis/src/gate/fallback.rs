@@ -26,7 +26,7 @@ impl Fallbacks {
     }
 
     /// How many have not been told, if it is time to tell.
-    fn to_tell(&self) -> Option<u64> {
+    pub(super) fn to_tell(&self) -> Option<u64> {
         let (now, untold) = (self.clock.now(), self.untold.fetch_add(1, Ordering::Relaxed) + 1);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.is_some_and(|told| now.since(told) < TOLD_AGAIN) {

@@ -1,23 +1,20 @@
-//! What nodes that lend from one store tell each other: that they are there, since they share what is
-//! left; and which keys were made new, since what was borrowed of those is not charged any more.
+//! Resets, which a node reports to the others: what they have borrowed of such keys is not charged any
+//! more.
 //!
 //! Resets are told as blocks by hand are, in the hash that all nodes read when it has changed. A node
 //! that hears of none, as when the store is away, spends what it has to its end, which is soon.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use tollgate::KeyName;
 
 use super::RedisGate;
 use super::names::Values;
-use crate::bounds::{MAX_LIMITS, NODE_SEEN, TOLD_RESETS};
+use crate::bounds::{MAX_LIMITS, TOLD_RESETS};
 use crate::error::StoreError;
 use crate::layout::key_of;
 use crate::operate::begins_with;
-use crate::request::Reply;
 
 /// What a field of the shared hash begins with that tells of a reset.
 const RESET: u8 = b'r';
@@ -74,21 +71,6 @@ fn texts(mut bytes: &[u8]) -> Vec<&str> {
 }
 
 impl RedisGate {
-    /// Says that this node is there, and learns how many are, where that matters.
-    pub(super) async fn beat(&self) -> Result<(), StoreError> {
-        let names = self.names(&self.policy());
-        let Some(leases) = self.leases(&names)? else { return Ok(()) };
-        let store = &self.0.store;
-        let (told, seen) = (store.told_time(), NODE_SEEN.as_micros().to_string());
-        let key = format!("tg:{{}}:nodes:{}", self.0.namespace).into_bytes();
-        let args: [&[u8]; 5] = [told.as_bytes(), b"beat", b"", &leases.node, seen.as_bytes()];
-        let keys = [key.as_slice()];
-        let beat = pin!(store.connection().run(&keys, &args));
-        let reply = Reply::read(store.connection().within(beat).await?)?;
-        leases.nodes.store(u64::try_from(reply.verdict).unwrap_or(0), Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Drops what this node has borrowed of keys that were made new, and tells the others.
     pub(super) async fn revoke(&self, reset: Reset<'_>) -> Result<(), StoreError> {
         let names = self.names(&self.policy());

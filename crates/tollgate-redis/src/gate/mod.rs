@@ -5,6 +5,7 @@ mod decide;
 mod each;
 mod fallback;
 mod fleet;
+mod heartbeat;
 mod hold;
 mod inspect;
 mod kept;
@@ -17,7 +18,6 @@ mod shared;
 mod walk;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub use builder::{GateError, RedisGateBuilder};
 use decide::Way;
 pub use fallback::FallbackCounts;
 use fallback::Fallbacks;
+use heartbeat::Heartbeats;
 pub use hold::RedisHold;
 use hold::{Held, Scaled};
 pub use kept::KeptHold;
@@ -76,7 +77,7 @@ struct Inner {
     resolver: Gate,
     /// Decides while the store is away.
     local: Gate,
-    nodes: AtomicU64,
+    heartbeats: Heartbeats,
     /// Held while the policy or the number of nodes is replaced, so that both gates are of one.
     replacing: Mutex<()>,
     /// Held only to copy or to replace it.
@@ -162,25 +163,6 @@ impl RedisGate {
         self.share_out();
         self.0.store.denials().forget_all();
         self.forget_what_is_shared();
-        Ok(())
-    }
-
-    /// How many nodes share the limits: what each goes on with by itself while the store is away is
-    /// its part.
-    pub fn nodes(&self) -> u64 {
-        // Relaxed: a number by itself.
-        self.0.nodes.load(Ordering::Relaxed)
-    }
-
-    /// Changes the number of nodes, for a fleet that grows and shrinks.
-    ///
-    /// # Errors
-    /// Where a limit cannot be divided by so many; the number then stays.
-    pub fn set_nodes(&self, nodes: u64) -> Result<(), PolicyError> {
-        let _alone = self.replacing();
-        self.0.local.replace(self.policy().without_store(nodes))?;
-        self.0.nodes.store(nodes.max(1), Ordering::Relaxed);
-        self.share_out();
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use tollgate::{Client, Clock, Override, Timestamp};
 use super::builder::GateError;
 use super::names::Values;
 use super::{Inner, RedisGate, portable};
-use crate::bounds::{MAX_SHARED, POLL};
+use crate::bounds::{EVICTION_CHECK, MAX_SHARED, POLL};
 use crate::error::StoreError;
 use crate::layout::shown;
 use crate::outage::{Health, Outage};
@@ -131,7 +131,10 @@ impl RedisGate {
     /// The reason why it would not.
     pub async fn probe(&self) -> Result<(), StoreError> {
         self.0.store.probe().await?;
-        self.refresh().await
+        if !self.tend().await? {
+            self.refresh().await?;
+        }
+        Ok(())
     }
 
     /// Reads what the fleet shares, if it has changed.
@@ -364,9 +367,15 @@ impl RedisGate {
 }
 
 async fn poll(gate: Weak<Inner>, _polling: Polling) {
+    let mut until_evictions = 0;
     loop {
         let Some(here) = gate.upgrade().map(RedisGate) else { return };
-        let _ = here.beat().await;
+        here.beat().await;
+        if until_evictions > 0 {
+            until_evictions -= 1;
+        } else if here.store().check_evictions().await.is_ok() {
+            until_evictions = EVICTION_CHECK;
+        }
         drop(here);
         tokio::time::sleep(POLL).await;
         let Some(gate) = gate.upgrade().map(RedisGate) else { return };

@@ -292,7 +292,9 @@ fn a_client_that_dies_leaves_no_state_without_a_ttl() {
         gate.block("login", &["ben"], Duration::from_secs(60)).await.unwrap();
         let mut raw = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut raw).unwrap();
-        assert_eq!(keys.len(), 4, "a state, two blocks and what the fleet shares");
+        // The heartbeat comes when it likes.
+        let others = keys.iter().filter(|key| !key.starts_with(b"tg:{}:nodes:")).count();
+        assert_eq!(others, 4, "a state, two blocks and what the fleet shares");
         for key in keys {
             let left: i64 = redis::cmd("PTTL").arg(&key).query(&mut raw).unwrap();
             let is_shared = key.starts_with(b"tg:{}:shared:");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{builder, connect, needed, unique, wait};
+use crate::common::{builder, connect, documented_acl, documented_url, unique, wait};
 use redis::{Client, Commands};
 use tollgate::{Limit, Policy, Request, Rule};
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
@@ -22,17 +22,9 @@ fn ana() -> Request<'static> {
     Request::new().with("user", "ana")
 }
 
-/// The rights of the user `ana` of a server: those of the docs, and `change`.
+/// Gives the user the documented rights, and then `change`.
 fn permit(server: &RedisServer, change: &str) {
-    let rights: String = needed().iter().map(|name| format!(" +{name}")).collect();
-    command(
-        server.port(),
-        &format!("ACL SETUSER ana reset on >secret -@all ~tg:*{rights} {change}"),
-    );
-}
-
-fn url(server: &RedisServer) -> String {
-    format!("redis://ana:secret@127.0.0.1:{}", server.port())
+    command(server.port(), &format!("{} {change}", documented_acl()));
 }
 
 /// The reason why `gate` has no store, which it knows from a probe alone.
@@ -64,7 +56,7 @@ fn user_without_a_right_that_decisions_need_has_no_store() {
             "resetkeys ~other:*",
         ] {
             permit(&server, revoked);
-            let store = builder(url(&server)).open().unwrap();
+            let store = builder(documented_url(&server)).open().unwrap();
             let gate = RedisGate::builder(store).namespace(unique("acl")).build(policy()).unwrap();
             let why = reason(&gate).await;
             assert!(why.starts_with("redis refused: 127.0.0.1:"), "{revoked}: {why}");
@@ -82,7 +74,7 @@ fn right_that_is_revoked_between_two_decisions_is_an_outage() {
     let server = RedisServer::start();
     permit(&server, "");
     wait(async {
-        let store = connect(&url(&server)).await;
+        let store = connect(&documented_url(&server)).await;
         let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
         assert!(limiter.check("ana").await.unwrap().is_allowed());
         permit(&server, "-set");
@@ -101,7 +93,7 @@ fn right_that_only_operators_need_is_no_outage_of_decisions() {
     let server = RedisServer::start();
     permit(&server, "-scan");
     wait(async {
-        let store = connect(&url(&server)).await;
+        let store = connect(&documented_url(&server)).await;
         let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
         assert!(limiter.keys().next().await.is_err());
         assert!(limiter.check("ana").await.unwrap().is_allowed());

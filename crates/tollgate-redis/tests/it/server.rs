@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use crate::common::clock::{after_timeout, alone};
-use crate::common::{asking, builder, connect, golden, needed, server, store, unique, wait};
+use crate::common::{
+    asking, builder, connect, documented_acl, documented_url, golden, server, store, unique, wait,
+};
 use redis::{Client, Commands, Connection};
 use tollgate::{Block, CalendarUnit, Limit, Policy, Request, Rule};
 use tollgate_redis::{RedisGate, RedisLimiter, RedisStore, StoreError};
@@ -373,9 +375,8 @@ fn limits_that_cannot_be_kept_exact_are_refused() {
 #[test]
 fn a_user_needs_what_the_docs_say() {
     let server = RedisServer::start();
-    let commands: String = needed().iter().map(|name| format!(" +{name}")).collect();
-    command(server.port(), &format!("ACL SETUSER ana on >secret -@all resetkeys ~tg:*{commands}"));
-    let url = format!("redis://ana:secret@127.0.0.1:{}", server.port());
+    command(server.port(), documented_acl());
+    let url = documented_url(&server);
     wait(async {
         let store = connect(&url).await;
         let name = unique("needs");
@@ -406,5 +407,11 @@ fn a_user_needs_what_the_docs_say() {
         let hold = gate.reserve(&Request::new().with("user", "cem")).await.unwrap();
         assert!(gate.keep_hold(7, hold, Duration::from_secs(60)).await.unwrap().is_none());
         gate.take_hold(7).await.unwrap().unwrap().cancel().await.unwrap();
+        gate.probe().await.unwrap();
+        gate.store().check_evictions().await.unwrap();
+        assert!(gate.store().evictions().is_some());
+        eventually_async("a heartbeat", async || gate.seen_nodes() == 1).await;
+        gate.leave().await.unwrap();
+        assert_eq!(gate.health().outages, 0);
     });
 }

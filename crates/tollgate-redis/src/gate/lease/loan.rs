@@ -82,7 +82,7 @@ impl RedisGate {
                     return self.give_back(back).await;
                 }
                 Ok(Lending::Refused(decision)) => {
-                    match leases.refused(&lent, &decision, self.sharing(leases)) {
+                    match leases.refused(&lent, &decision, self.sharing()) {
                         Some(less) => units = less,
                         None => {
                             asking.is_answered = true;

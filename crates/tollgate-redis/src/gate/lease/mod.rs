@@ -9,8 +9,6 @@
 mod loan;
 mod table;
 
-use std::sync::atomic::Ordering;
-
 use tollgate::port::{Planned, PlannedRule, RuleAnswer, Spent};
 use tollgate::{Decision, Ruling};
 
@@ -98,12 +96,6 @@ impl RedisGate {
         self.0.leases.get().map_or(0, Leases::keys)
     }
 
-    /// How many nodes were heard of lately, this one included; 0 where nobody knows yet.
-    #[doc(hidden)]
-    pub fn seen_nodes(&self) -> u64 {
-        self.0.leases.get().map_or(0, |leases| leases.nodes.load(Ordering::Relaxed))
-    }
-
     /// Gives back what this node has borrowed and not spent: for its end, when it is asked for
     /// nothing any more. Until then that happens by itself.
     pub async fn return_leases(&self) {
@@ -125,8 +117,8 @@ impl RedisGate {
     }
 
     /// How many nodes share what is left: as many as were seen lately, or as was said.
-    fn sharing(&self, leases: &Leases) -> u64 {
-        match leases.nodes.load(Ordering::Relaxed) {
+    fn sharing(&self) -> u64 {
+        match self.0.heartbeats.seen() {
             0 => self.nodes(),
             seen => seen,
         }
@@ -182,7 +174,7 @@ impl RedisGate {
         rule: &PlannedRule,
     ) -> Result<Option<Vec<Paid>>, StoreError> {
         let (leases, place) = (hand.leases, hand.rules.len());
-        let (cost, nodes) = (rule.cost, self.sharing(leases));
+        let (cost, nodes) = (rule.cost, self.sharing());
         let mut all = Vec::with_capacity(rule.limits().len());
         for (position, lent) in self.lent(leases, names, rule).enumerate() {
             let Some(lent) = lent? else { continue };
@@ -299,7 +291,7 @@ impl RedisGate {
             let before = hand.rules[..place].iter().filter(|rule| rule.is_none()).count();
             let decision = answers.get(before).and_then(|answer| answer.decisions.get(position));
             let Some(decision) = decision else { continue };
-            if let Some(units) = hand.leases.met(&lent, decision, self.sharing(hand.leases)) {
+            if let Some(units) = hand.leases.met(&lent, decision, self.sharing()) {
                 self.spawn_borrow(lent, units);
             }
         }

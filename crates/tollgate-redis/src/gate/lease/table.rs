@@ -21,10 +21,6 @@ pub(in super::super) struct Leases {
     seed: [u64; 2],
     /// Found by the key. No two are locked at a time, and none across an await.
     sets: Box<[Mutex<Set>]>,
-    /// What other nodes call this one.
-    pub(in super::super) node: [u8; 8],
-    /// How many nodes there were lately; 0 where nobody knows.
-    pub(in super::super) nodes: AtomicU64,
     /// Whether somebody gives back what lies idle.
     pub(super) keeping: Arc<AtomicBool>,
     pub(super) borrows: AtomicU64,
@@ -83,8 +79,6 @@ impl Leases {
             clock: store.clock().cloned().map_or_else(Clock::system, Clock::from),
             seed: [random()?, random()?],
             sets: (0..LEASE_SETS).map(|_| Mutex::default()).collect(),
-            node: random()?.to_be_bytes(),
-            nodes: AtomicU64::new(0),
             keeping: Arc::default(),
             borrows: AtomicU64::new(0),
             borrowed: AtomicU64::new(0),

@@ -149,10 +149,15 @@ impl LimiterUnderTest for InjectedLimiter {
     }
 }
 
-/// The commands that docs/redis.md says a user needs.
-pub(crate) fn needed() -> Vec<&'static str> {
+/// The rights of a user as docs/redis.md has them: a command for the server.
+pub(crate) fn documented_acl() -> &'static str {
     let docs = include_str!("../../../../../docs/redis.md");
-    let (_, rest) = docs.split_once("The user needs ").unwrap();
-    let (said, _) = rest.split_once(" on keys `tg:*`").unwrap();
-    said.split('`').skip(1).step_by(2).collect()
+    let lines = docs.lines().filter(|line| line.starts_with("ACL SETUSER gate "));
+    let [line] = lines.collect::<Vec<_>>()[..] else { panic!("the docs have one such line") };
+    line
+}
+
+/// The URL of a server for the user in [`documented_acl`].
+pub(crate) fn documented_url(server: &RedisServer) -> String {
+    format!("redis://gate:secret@127.0.0.1:{}", server.port())
 }
