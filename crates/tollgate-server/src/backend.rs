@@ -6,7 +6,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Replaced, Request, Ruling, Watch};
-use tollgate_redis::{Health, Histogram, KeptHold, LeaseCounts, RedisGate, RedisHold, StoreError};
+use tollgate_redis::{
+    EvictionReport, FallbackCounts, Health, Histogram, KeptHold, LeaseCounts, RedisGate, RedisHold,
+    StoreError,
+};
 
 /// A policy over the state that all transports share.
 #[derive(Clone, Debug)]
@@ -235,11 +238,37 @@ impl Backend {
         }
     }
 
-    /// Gives back what was borrowed from a store elsewhere and not spent: for the end.
-    pub async fn return_leases(&self) {
+    /// Leaves the servers that share a store elsewhere, for the end: gives back what was borrowed and not
+    /// spent, and no longer counts as one of them.
+    pub async fn leave(&self) {
         match self {
             Backend::Memory(_) => {}
-            Backend::Redis(gate) => gate.return_leases().await,
+            // Without an answer, this server counts for another minute.
+            Backend::Redis(gate) => drop(gate.leave().await),
+        }
+    }
+
+    /// How many servers share a store elsewhere; `None` for memory.
+    pub fn nodes(&self) -> Option<u64> {
+        match self {
+            Backend::Memory(_) => None,
+            Backend::Redis(gate) => Some(gate.nodes()),
+        }
+    }
+
+    /// What a store elsewhere says of its evictions; `None` for memory, and as long as it has not said.
+    pub fn store_evictions(&self) -> Option<EvictionReport> {
+        match self {
+            Backend::Memory(_) => None,
+            Backend::Redis(gate) => gate.store().evictions(),
+        }
+    }
+
+    /// What is in memory for the times when a store elsewhere is unavailable; `None` for memory.
+    pub fn fallback_counts(&self) -> Option<FallbackCounts> {
+        match self {
+            Backend::Memory(_) => None,
+            Backend::Redis(gate) => Some(gate.fallback_counts()),
         }
     }
 

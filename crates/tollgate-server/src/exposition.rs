@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_redis::{Histogram, LeaseCounts};
+use tollgate_redis::{FallbackCounts, Histogram, LeaseCounts};
 
 use crate::app::App;
 use crate::bounds::{BOUNDS, Bound, TOP_RANKS};
@@ -154,9 +154,31 @@ fn write_store(text: &mut String, app: &App) {
         let locally = "Requests refused without asking the store, which had just refused them.";
         single(text, "store_denied_locally_total", locally, health.denied_locally);
     }
+    if let Some(nodes) = backend.nodes() {
+        let help = "Servers that share the store, each with its part of the limits while it is unavailable.";
+        single(text, "store_nodes", help, nodes);
+    }
+    if let Some(report) = backend.store_evictions() {
+        let may_evict = "1 if the store evicts keys when it is full, so that limits start anew.";
+        single(text, "store_may_evict", may_evict, report.may_evict().into());
+        let evicted = "Keys that the store has evicted since it started.";
+        single(text, "store_evicted_keys_total", evicted, report.evicted_keys);
+    }
+    if let Some(counts) = backend.fallback_counts() {
+        write_fallback(text, &counts);
+    }
     if let Some(counts) = backend.lease_counts() {
         write_leases(text, &counts);
     }
+}
+
+fn write_fallback(text: &mut String, counts: &FallbackCounts) {
+    let keys = "Keys in memory for the times when the store is unavailable.";
+    single(text, "fallback_keys", keys, u64::try_from(counts.keys).unwrap_or(u64::MAX));
+    let evicted = "Keys of those that were evicted because memory was full.";
+    single(text, "fallback_evictions_total", evicted, counts.evictions);
+    let turned_away = "Requests that were denied without the store because memory was full.";
+    single(text, "fallback_turned_away_total", turned_away, counts.turned_away);
 }
 
 fn write_leases(text: &mut String, counts: &LeaseCounts) {

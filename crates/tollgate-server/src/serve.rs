@@ -158,7 +158,7 @@ impl Server {
         // all that was decided, and nothing is spent any more of what is given back.
         let stopped = stopped.and(Ok(app.tasks.end(LAST_MOMENT).await));
         app.holds.give_back().await;
-        app.backend.return_leases().await;
+        app.backend.leave().await;
         stopped
     }
 }

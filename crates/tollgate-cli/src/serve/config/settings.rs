@@ -129,7 +129,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting::new(
         ("nodes", "nodes", "SERVERS"),
         Shape::Whole,
-        "How many servers share a Redis: while it is away, each goes on with its part",
+        "How many servers share a Redis, at least: while it is unavailable, each has its part of the limits",
         |config, text| whole(text).map(|nodes| config.nodes = nodes.try_into().unwrap_or(u64::MAX)),
     )
     .default("1"),
@@ -151,7 +151,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting::new(
         ("max_keys", "max-keys", "KEYS"),
         Shape::Whole,
-        "How many keys to remember at most, in memory",
+        "How many keys to keep in memory, at most; with a Redis, while it is unavailable",
         |config, text| whole(text).map(|keys| config.max_keys = keys),
     )
     .default("1000000"),
