@@ -272,3 +272,28 @@ impl Hasher for Quick {
         self.0
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::policy::Glob;
+
+    /// How many entries a value finds in the drawer of the first attribute.
+    fn found(condition: Condition, value: &str) -> usize {
+        let index = Index::new(vec![[(0, condition)].into(), [].into()], 1);
+        let mut found = 0;
+        index.drawers[0].each(value, &mut |entries| found += entries.len());
+        found
+    }
+
+    #[test]
+    fn entry_with_many_globs_beginnings_or_networks_is_found_once() {
+        let globs = (0..100).map(|number| Glob::new(format!("*{number}*"))).collect();
+        assert_eq!(found(Condition::Glob(globs), "0123456789"), 1);
+        let beginnings = (0..100).map(|length| "a".repeat(length)).collect();
+        assert_eq!(found(Condition::Prefix(beginnings), &"a".repeat(50)), 1);
+        let networks = (0..=32).map(|length| format!("10.0.0.0/{length}").parse());
+        let networks = networks.collect::<Result<_, _>>().expect("networks");
+        assert_eq!(found(Condition::Cidr(networks), "10.0.0.0"), 1);
+    }
+}
