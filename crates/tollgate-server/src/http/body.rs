@@ -115,6 +115,14 @@ impl Asked<'_> {
         self.attributes.check(bounds)
     }
 
+    /// How many bytes of it have to be decided on, about.
+    pub(super) fn size(&self) -> usize {
+        let key = self.key.as_ref().map_or(0, |key| key.0.len());
+        self.attributes.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+            + key
+            + 16
+    }
+
     /// The limits that the request brings, if it does.
     pub(super) fn own(&self) -> Result<Option<Own<'_>>, String> {
         let (key, limits) = match (&self.key, &self.limits) {

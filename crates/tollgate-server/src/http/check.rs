@@ -141,8 +141,10 @@ pub(super) async fn batch(State(app): State<Arc<App>>, uri: Uri, body: Body) -> 
         let owns: Vec<_> = requests.iter().map(|of| app.own(of)).collect::<Result<_, _>>()?;
         // Written one by one: all of them at once would take many times as much.
         let mut written = br#"{"decisions":["#.to_vec();
+        let mut turns = BatchTurns::default();
         for (number, (asked, own)) in requests.iter().zip(&owns).enumerate() {
             if number > 0 {
+                turns.take(asked.size()).await;
                 written.push(b',');
             }
             if let Some(own) = own {
@@ -175,6 +177,27 @@ pub(super) async fn refund(State(app): State<Arc<App>>, uri: Uri, body: Body) ->
     refunded.await.unwrap_or_else(|problem| app.bad(&problem))
 }
 
+/// Lets other tasks of the thread run between the requests of a batch: after each large one, and
+/// after some small ones.
+#[derive(Debug, Default)]
+struct BatchTurns {
+    bytes: usize,
+}
+
+impl BatchTurns {
+    /// How many bytes of requests are decided before other tasks run.
+    const MAX_BYTES: usize = 4096;
+
+    /// Counts a request of so many bytes, and yields if it is time to.
+    async fn take(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes >= BatchTurns::MAX_BYTES {
+            self.bytes = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 fn one<'b>(body: &'b [u8], bounds: &Bounds) -> Result<Asked<'b>, Problem> {
     let example = |of: Problem| match brings_limits(body) {
         true => of.example(LIMITS_EXAMPLE),
@@ -199,5 +222,23 @@ fn not_reserving(asked: &Asked<'_>) -> Result<(), Problem> {
             let detail = "\"timeout_ms\" is of reservations, see /v1/reserve";
             Err(Problem::new(StatusCode::BAD_REQUEST, detail).example(EXAMPLE))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn batch_yields_after_a_large_request_and_after_some_small_ones() {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut turns = BatchTurns::default();
+        let mut yields = |bytes| pin!(turns.take(bytes)).poll(&mut context) == Poll::Pending;
+        assert!(yields(BatchTurns::MAX_BYTES));
+        let small = (0..200).filter(|_| yields(100)).count();
+        assert_eq!(small, 200 / BatchTurns::MAX_BYTES.div_ceil(100));
     }
 }
