@@ -5,6 +5,7 @@ mod bytes;
 mod counting;
 mod crab;
 mod gate;
+mod globs;
 mod goals;
 mod grpc;
 mod http;
@@ -69,6 +70,8 @@ enum Part {
     Acquire,
     /// Only the gate: a policy beside the same charges by hand, and replacing a large one.
     Gate,
+    /// Only lists of globs: a check of one long value, and loading a large list.
+    Globs,
     /// Only Redis: our script beside a plain one on a server of its own, and a flood.
     Redis,
     /// Only leases: one policy strict and leased, on hot and cold keys, and a fleet with skewed traffic.
@@ -105,6 +108,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Acquire) => acquire::run(if arguments.quick { 5 } else { 15 }),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::Globs) => globs::run(if arguments.quick { 11 } else { 60 }),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
         Some(Part::Lease) => lease::run(if arguments.quick { 10 } else { 40 }),
         Some(Part::Grpc) => grpc::run(if arguments.quick { 6 } else { 20 }),

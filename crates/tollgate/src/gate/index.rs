@@ -1,8 +1,9 @@
 //! Which conditions a request fulfils, without asking those of every rule.
 //!
 //! Each entry (a rule or a list) is filed under one of its conditions, the most telling one: an
-//! exact value in a table of texts, a network by its length, a beginning in a sorted list. A request's
-//! values find the entries filed under them, and only those are asked for their other conditions.
+//! exact value in a table of texts, a network by its length, a beginning in a sorted list, globs in
+//! a set that is matched in one pass. A request's values find the entries filed under them, each at
+//! most once, and only those are asked for their other conditions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
@@ -13,9 +14,10 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::attributes::{Attribute, Values};
+use super::glob_set::GlobSet;
 use super::prefixes::Prefixes;
 use super::texts::Texts;
-use crate::policy::{Condition, address};
+use crate::policy::{Condition, Glob, address};
 
 /// The number of an entry.
 pub(super) type Entry = u32;
@@ -29,8 +31,11 @@ pub(super) type Conditions = Box<[(Attribute, Condition)]>;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: Vec<Conditions>,
-    /// Of each entry: whether it applies wherever it is found, having no further condition.
-    sure: Vec<bool>,
+    /// Of each entry: the position of the condition that it is filed under, which holds wherever
+    /// the entry is found. `None` if it is filed under none.
+    filed_under: Vec<Option<usize>>,
+    /// Conditions of many globs that their entries are not filed under, by entry and position.
+    glob_sets: HashMap<(Entry, usize), GlobSet>,
     /// By attribute.
     drawers: Vec<Drawer>,
     /// The attributes under which anything is filed.
@@ -50,6 +55,7 @@ struct Drawer {
     lengths: [Vec<u8>; 2],
     prefixes: Prefixes,
     present: Vec<Entry>,
+    globs: GlobSet,
     /// Whether anything is filed under more than exact values.
     more: bool,
 }
@@ -59,7 +65,11 @@ struct Drawer {
 struct FiledTexts {
     exact: BTreeMap<Box<str>, Vec<Entry>>,
     beginnings: Vec<(Box<str>, Entry)>,
+    globs: Vec<(Glob, Entry)>,
 }
+
+/// Up to this many globs of a condition that its entry is not filed under are matched one by one.
+const FEW_GLOBS: usize = 8;
 
 impl Index {
     pub(super) fn new(entries: Vec<Conditions>, attributes: usize) -> Index {
@@ -68,12 +78,20 @@ impl Index {
         let crowd = Crowd::new(&entries);
         let mut texts = vec![FiledTexts::default(); attributes];
         for (number, conditions) in (0..).zip(&entries) {
-            index.sure.push(is_sure(conditions));
-            match crowd.most_telling(conditions) {
+            let filed_under = crowd.most_telling(conditions);
+            index.filed_under.push(filed_under);
+            match filed_under.map(|position| &conditions[position]) {
                 None => index.always.push(number),
                 Some((attribute, condition)) => {
                     let drawer = &mut index.drawers[*attribute as usize];
                     drawer.file(condition, number, &mut texts[*attribute as usize]);
+                }
+            }
+            for (position, (_, condition)) in conditions.iter().enumerate() {
+                let globs = many_globs(condition).filter(|_| filed_under != Some(position));
+                if let Some(globs) = globs {
+                    let set = GlobSet::new(globs.iter().map(|glob| (glob.clone(), number)));
+                    index.glob_sets.insert((number, position), set);
                 }
             }
         }
@@ -81,6 +99,7 @@ impl Index {
             let (exact, under): (Vec<_>, _) = texts.exact.into_iter().unzip();
             (drawer.exact, drawer.under) = (Texts::new(exact), under);
             drawer.prefixes = Prefixes::new(texts.beginnings);
+            drawer.globs = GlobSet::new(texts.globs);
         }
         let used = (0..).zip(&index.drawers).filter(|(_, drawer)| !drawer.is_empty());
         index.filed = used.map(|(attribute, _)| attribute).collect();
@@ -88,10 +107,10 @@ impl Index {
         index
     }
 
-    /// Puts the entries whose conditions all hold into `found`, which is empty, in order.
+    /// Puts the entries whose conditions all hold into `found`, which is empty, in order. An entry
+    /// is filed in one place, where a value finds it at most once.
     #[inline]
     pub(super) fn find(&self, values: &Values<'_>, found: &mut Found) {
-        let mut may_repeat = false;
         self.add(&self.always, values, found);
         for attribute in &self.filed {
             let Some(value) = values.get(*attribute) else { continue };
@@ -100,16 +119,11 @@ impl Index {
                 self.add(&drawer.under[number as usize], values, found);
             }
             if drawer.more {
-                may_repeat = true;
                 drawer.each(value, &mut |entries| self.add(entries, values, found));
             }
         }
         if found.len() > 1 {
             found.sort_unstable();
-        }
-        if may_repeat {
-            // An entry with two networks, or two beginnings, that both fit was found twice.
-            found.dedup();
         }
     }
 
@@ -117,10 +131,33 @@ impl Index {
     #[inline(always)]
     fn add(&self, entries: &[Entry], values: &Values<'_>, found: &mut Found) {
         for entry in entries {
-            if self.sure[*entry as usize] || self.first_failing(*entry, values).is_none() {
+            if self.others_hold(*entry, values) {
                 found.push(*entry);
             }
         }
+    }
+
+    /// Whether the conditions of `entry` hold, but for the one that it is filed under.
+    #[inline(always)]
+    fn others_hold(&self, entry: Entry, values: &Values<'_>) -> bool {
+        let conditions = &self.entries[entry as usize];
+        match (&**conditions, self.filed_under[entry as usize]) {
+            ([] | [_], Some(_)) => true,
+            (conditions, filed_under) => {
+                let mut others = conditions.iter().enumerate();
+                others.all(|(position, (attribute, condition))| {
+                    let value = values.get(*attribute);
+                    filed_under == Some(position) || self.holds((entry, position), condition, value)
+                })
+            }
+        }
+    }
+
+    fn holds(&self, of: (Entry, usize), condition: &Condition, value: Option<&str>) -> bool {
+        let set = many_globs(condition).and_then(|_| self.glob_sets.get(&of));
+        let Some(set) = set else { return condition.holds(value) };
+        let is_match = value.is_some_and(|value| set.is_match(value));
+        is_match != matches!(condition, Condition::Not(_))
     }
 
     /// The first condition of `entry` that does not hold.
@@ -140,6 +177,11 @@ impl Drawer {
     }
 
     fn file(&mut self, condition: &Condition, entry: Entry, texts: &mut FiledTexts) {
+        if let Condition::Glob(globs) = condition {
+            self.more = true;
+            texts.globs.extend(globs.iter().map(|glob| (glob.clone(), entry)));
+            return;
+        }
         for place in places(condition) {
             self.more |= !matches!(place, Place::Exact(_));
             match place {
@@ -173,6 +215,9 @@ impl Drawer {
         }
         self.prefixes.each(value, consider);
         consider(&self.present);
+        if !self.globs.is_empty() {
+            consider(&self.globs.owners(value));
+        }
     }
 
     fn each_network(&self, ip: IpAddr, consider: &mut impl FnMut(&[Entry])) {
@@ -185,15 +230,15 @@ impl Drawer {
     }
 }
 
-/// Whether where an entry is filed says all of its conditions: only a glob says more than how it
-/// begins.
-fn is_sure(conditions: &[(Attribute, Condition)]) -> bool {
-    match conditions {
-        [] => true,
-        [(_, condition)] => {
-            !matches!(condition, Condition::Glob(_)) && !places(condition).is_empty()
-        }
-        _ => false,
+/// The globs of a condition that has many, also if it is negated.
+fn many_globs(condition: &Condition) -> Option<&[Glob]> {
+    match condition {
+        Condition::Glob(globs) => Some(&**globs).filter(|globs| globs.len() > FEW_GLOBS),
+        Condition::Not(negated) => match &**negated {
+            Condition::Glob(globs) => Some(&**globs).filter(|globs| globs.len() > FEW_GLOBS),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -220,13 +265,11 @@ impl<'a> Crowd<'a> {
         Crowd(crowd)
     }
 
-    /// The condition that is filed where the fewest other entries are.
-    fn most_telling<'c>(
-        &self,
-        conditions: &'c [(Attribute, Condition)],
-    ) -> Option<&'c (Attribute, Condition)> {
-        let telling = conditions.iter().filter_map(|of| Some((self.rank(of)?, of)));
-        telling.min_by_key(|(rank, _)| *rank).map(|(_, of)| of)
+    /// The position of the condition that is filed where the fewest other entries are.
+    fn most_telling(&self, conditions: &[(Attribute, Condition)]) -> Option<usize> {
+        let all = conditions.iter().enumerate();
+        let telling = all.filter_map(|(position, of)| Some((self.rank(of)?, position)));
+        telling.min_by_key(|(rank, _)| *rank).map(|(_, position)| position)
     }
 
     /// The lower, the more it tells; `None` tells nothing.
@@ -241,19 +284,41 @@ impl<'a> Crowd<'a> {
     }
 }
 
-/// Where an entry with this condition could be filed; nowhere if it tells nothing in advance.
+/// Where an entry with this condition could be filed, so that a value finds it in one place at
+/// most; nowhere if the condition tells nothing in advance.
 fn places(condition: &Condition) -> Vec<Place<'_>> {
     match condition {
         Condition::Is(value) => vec![Place::Exact(value)],
         Condition::OneOf(values) => values.iter().map(|value| Place::Exact(value)).collect(),
-        Condition::Cidr(nets) => nets.iter().map(|net| Place::Network(net.trunc())).collect(),
-        Condition::Prefix(texts) => texts.iter().map(|text| Place::Beginning(text)).collect(),
-        Condition::Glob(globs) => {
-            globs.iter().map(|glob| Place::Beginning(glob.literal_prefix())).collect()
+        Condition::Cidr(nets) => {
+            let mut nets: Vec<IpNet> = nets.iter().map(IpNet::trunc).collect();
+            nets.sort_unstable();
+            widest(nets, |wide, net| wide.contains(net)).into_iter().map(Place::Network).collect()
         }
+        Condition::Prefix(texts) => shortest(texts.iter().map(String::as_str)),
+        Condition::Glob(globs) => shortest(globs.iter().map(Glob::literal_prefix)),
         Condition::Present => vec![Place::Present],
         Condition::Absent | Condition::Not(_) => Vec::new(),
     }
+}
+
+/// The beginnings that begin with no other of them.
+fn shortest<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<Place<'t>> {
+    let mut texts: Vec<&str> = texts.collect();
+    texts.sort_unstable();
+    let widest = widest(texts, |wide, text| text.starts_with(wide));
+    widest.into_iter().map(Place::Beginning).collect()
+}
+
+/// Those of `sorted` that are in no other of them. What is in another follows it.
+fn widest<T>(sorted: Vec<T>, is_in: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut widest: Vec<T> = Vec::with_capacity(sorted.len());
+    for item in sorted {
+        if !widest.last().is_some_and(|last| is_in(last, &item)) {
+            widest.push(item);
+        }
+    }
+    widest
 }
 
 /// A hash for maps whose keys the policy chose: what clients send is only looked up in them.
@@ -276,7 +341,6 @@ impl Hasher for Quick {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::policy::Glob;
 
     /// How many entries a value finds in the drawer of the first attribute.
     fn found(condition: Condition, value: &str) -> usize {

@@ -5,6 +5,7 @@ mod compiled;
 mod decide;
 mod explain;
 mod figures;
+mod glob_set;
 mod hold;
 mod index;
 mod inspect;

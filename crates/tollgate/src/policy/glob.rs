@@ -23,35 +23,68 @@ impl Glob {
         &self.0[..self.0.find(['*', '?']).unwrap_or(self.0.len())]
     }
 
-    /// Whether `text` looks like it. Takes at most as many steps as the product of both lengths.
-    pub fn matches(&self, text: &str) -> bool {
-        let (mut pattern, mut rest) = (self.0.chars(), text.chars());
-        // Where to go on if what follows the last star does not fit: one character further.
-        let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
-        loop {
-            let (mut next_pattern, mut next_rest) = (pattern.clone(), rest.clone());
-            match (next_pattern.next(), next_rest.next()) {
-                (None, None) => return true,
-                (Some('*'), _) => {
-                    pattern = next_pattern;
-                    retry = Some((pattern.clone(), rest.clone()));
-                    continue;
-                }
-                (Some(wanted), Some(found)) if wanted == '?' || wanted == found => {
-                    (pattern, rest) = (next_pattern, next_rest);
-                    continue;
-                }
-                _ => {}
-            }
-            let Some((after_star, from)) = &mut retry else {
-                return false;
-            };
-            if from.next().is_none() {
-                return false;
-            }
-            (pattern, rest) = (after_star.clone(), from.clone());
-        }
+    /// Returns the literal texts of the pattern, between its wildcards, with the place of each.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = (usize, &str)> {
+        let mut at = 0;
+        self.0.split(['*', '?']).filter_map(move |literal| {
+            let place = at;
+            at += literal.len() + 1;
+            (!literal.is_empty()).then_some((place, literal))
+        })
     }
+
+    /// Whether `text` matches the pattern. Linear in both lengths, except that a part with `?` is
+    /// compared at every place of the text.
+    pub fn matches(&self, text: &str) -> bool {
+        let Some((head, rest)) = self.0.split_once('*') else {
+            return strip_start(text, &self.0).is_some_and(str::is_empty);
+        };
+        let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+        let text = strip_start(text, head).and_then(|text| strip_end(text, tail));
+        let Some(mut text) = text else { return false };
+        // The first place that fits leaves the most text to the parts after it.
+        for part in middle.split('*').filter(|part| !part.is_empty()) {
+            match after_first(text, part) {
+                Some(rest) => text = rest,
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Returns `text` without its start, which must match `part`: a text without `*`.
+fn strip_start<'t>(text: &'t str, part: &str) -> Option<&'t str> {
+    if !part.contains('?') {
+        return text.strip_prefix(part);
+    }
+    let mut rest = text.chars();
+    let is_match = part.chars().all(|wanted| rest.next().is_some_and(|found| fits(wanted, found)));
+    is_match.then_some(rest.as_str())
+}
+
+/// Returns `text` without its end, which must match `part`: a text without `*`.
+fn strip_end<'t>(text: &'t str, part: &str) -> Option<&'t str> {
+    if !part.contains('?') {
+        return text.strip_suffix(part);
+    }
+    let mut rest = text.chars();
+    let mut wanted = part.chars().rev();
+    let is_match = wanted.all(|wanted| rest.next_back().is_some_and(|found| fits(wanted, found)));
+    is_match.then_some(rest.as_str())
+}
+
+/// Returns the rest of `text` after the first place that matches `part`: a text without `*`.
+fn after_first<'t>(text: &'t str, part: &str) -> Option<&'t str> {
+    if !part.contains('?') {
+        return text.split_once(part).map(|(_, rest)| rest);
+    }
+    let mut starts = text.char_indices().map(|(at, _)| at);
+    starts.find_map(|at| strip_start(&text[at..], part))
+}
+
+fn fits(wanted: char, found: char) -> bool {
+    wanted == '?' || wanted == found
 }
 
 impl fmt::Display for Glob {
@@ -65,6 +98,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// The literal texts of a pattern, found one character after the other.
+    fn literals(pattern: &str) -> Vec<(usize, String)> {
+        let mut literals: Vec<(usize, String)> = Vec::new();
+        let mut follows = false;
+        for (at, character) in pattern.char_indices() {
+            let is_literal = !matches!(character, '*' | '?');
+            match literals.last_mut().filter(|_| follows && is_literal) {
+                Some((_, literal)) => literal.push(character),
+                None if is_literal => literals.push((at, character.to_string())),
+                None => {}
+            }
+            follows = is_literal;
+        }
+        literals
+    }
 
     /// The same question, asked by recursion.
     fn obvious(pattern: &[char], text: &[char]) -> bool {
@@ -88,6 +137,13 @@ mod tests {
                 Glob::new(pattern.clone()).matches(&text),
                 obvious(&chars(&pattern), &chars(&text))
             );
+        }
+
+        #[test]
+        fn literals_of_a_glob_are_the_texts_between_its_wildcards(pattern in "[ab*?é]{0,12}") {
+            let glob = Glob::new(pattern.clone());
+            let found: Vec<_> = glob.literals().map(|(at, text)| (at, text.to_owned())).collect();
+            prop_assert_eq!(found, literals(&pattern));
         }
     }
 

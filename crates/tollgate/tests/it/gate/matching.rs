@@ -43,7 +43,24 @@ const NETWORKS: [&str; 10] = [
     "192.168.0.0/16",
 ];
 
-const GLOBS: [&str; 8] = ["*", "?", "/api*", "/api/*/7", "*users*", "/", "1?.*", "GET"];
+const GLOBS: [&str; 16] = [
+    "*",
+    "?",
+    "/api*",
+    "/api/*/7",
+    "*users*",
+    "/",
+    "1?.*",
+    "GET",
+    "*api*",
+    "*/7",
+    "*0.*.1",
+    "*?x",
+    "*pi/u?ers*",
+    "*é*",
+    "?*",
+    "*.0*",
+];
 
 fn attribute() -> impl Strategy<Value = String> {
     prop::sample::select(&ATTRIBUTES[..]).prop_map(str::to_owned)
@@ -65,7 +82,9 @@ fn condition() -> impl Strategy<Value = Condition> {
         4 => value().prop_map(Condition::Is),
         2 => some(value()).prop_map(Condition::OneOf),
         3 => some(value()).prop_map(Condition::Prefix),
-        2 => some(glob).prop_map(Condition::Glob),
+        2 => some(glob.clone()).prop_map(Condition::Glob),
+        // So many that they are matched in one pass.
+        1 => prop::collection::vec(glob, 9..14).prop_map(Condition::Glob),
         2 => some(network).prop_map(Condition::Cidr),
         1 => Just(Condition::Present),
         1 => Just(Condition::Absent),
