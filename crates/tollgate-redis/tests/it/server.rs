@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::common::clock::{after_timeout, alone};
+use crate::common::clock::{after_timeout, alone, with_timeouts};
 use crate::common::{
     asking, builder, connect, documented_acl, documented_url, golden, server, store, unique, wait,
 };
@@ -175,6 +175,28 @@ fn key_with_a_claim_that_has_ended_is_decided_by_its_state() {
             assert_eq!(limiter.check("ana").await.unwrap().remaining(), 5, "{limit}");
             assert!(connection.ttl::<_, i64>(&key).unwrap() > 0, "{limit}");
         }
+    });
+}
+
+#[test]
+fn calls_that_time_out_while_the_server_answers_are_no_outage() {
+    let name = unique("claimed");
+    alone(async {
+        let store = asking(&server().url());
+        let limiter = store.limiter(&name, Limit::per_hour(10)).unwrap();
+        assert!(limiter.check("ana").await.unwrap().is_allowed());
+        let key = [format!("tg:{{}}:{}:{name}:k", name.len()).as_bytes(), b"\x0cana"].concat();
+        let mut connection = raw(server());
+        let state: Vec<u8> = connection.get(&key).unwrap();
+        // Another client converts the state, and its claim does not end while the test runs.
+        let claim = [&b"C\x01"[..], &[0x0f, 0, 0, 0, 0, 0, 0], &[7; 8]].concat();
+        let () = connection.set(&key, [claim, state].concat()).unwrap();
+        for _ in 0..4 {
+            let (answer, _) = with_timeouts(DEADLINE, limiter.check("ana")).await;
+            assert_eq!(answer.unwrap_err(), StoreError::TimedOut(DEADLINE));
+        }
+        assert_eq!(store.health().outages, 0);
+        assert!(limiter.check("ben").await.unwrap().is_allowed());
     });
 }
 
