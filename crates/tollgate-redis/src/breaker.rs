@@ -36,6 +36,8 @@ pub(crate) struct Breaker {
     changed: Notify,
     /// Failures since the last answer.
     strikes: AtomicU32,
+    /// How many answers have come on all links.
+    answers: AtomicU64,
     failed_calls: AtomicU64,
     /// Held to change `line`; no other lock is taken under it.
     book: Mutex<Book>,
@@ -93,6 +95,7 @@ impl Breaker {
             line: ArcSwap::from_pointee(Line::Joining),
             changed: Notify::new(),
             strikes: AtomicU32::new(0),
+            answers: AtomicU64::new(0),
             failed_calls: AtomicU64::new(0),
             book: Mutex::new(book),
         })
@@ -162,9 +165,16 @@ impl Breaker {
 
     /// A call on the link was answered.
     pub(crate) fn answered(&self, link: &Numbered) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
         if self.strikes.load(Ordering::Relaxed) > 0 && self.book().number == link.number {
             self.strikes.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// How many answers have come so far. A server that answers while a call waits is not away: a call that
+    /// takes several round trips may time out although all of them were answered.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 
     /// A call got no answer for want of a store, one way or another.

@@ -90,11 +90,13 @@ impl Server {
             self.0.count_failed_call();
             return Err(away);
         }
-        let began_with = self.0.number();
+        let (began_with, answers) = (self.0.number(), self.0.answers());
         let limit = self.0.timeout();
         let done = timeout(limit, work).await.unwrap_or_else(|_| {
             let late = StoreError::TimedOut(limit);
-            self.0.failed(began_with, Failure::Late, &late);
+            if self.0.answers() == answers {
+                self.0.failed(began_with, Failure::Late, &late);
+            }
             Err(late)
         });
         if matches!(&done, Err(error) if error.is_outage()) {
