@@ -35,8 +35,9 @@ fn keys(server: &RedisServer) -> Vec<String> {
 
 #[test]
 fn cost_zero_is_allowed_in_every_state_and_takes_nothing() {
+    let shared = store();
     wait(async {
-        let store = store().with_injected_clock(ManualClock::new());
+        let store = shared.with_injected_clock(ManualClock::new());
         for limit in one_limit_of_each() {
             let limiter = store.limiter(&unique("zero"), limit.clone()).unwrap();
             for used in [0, 10, 15] {
@@ -64,8 +65,9 @@ fn cost_zero_is_allowed_in_every_state_and_takes_nothing() {
 
 #[test]
 fn cost_zero_adds_nothing_to_other_charges() {
+    let stores = [store(), shared::store()];
     wait(async {
-        for store in [store(), shared::store()] {
+        for store in stores {
             let store = store.with_injected_clock(ManualClock::new());
             for limit in one_limit_of_each() {
                 let zero = store.limiter(&unique("zero"), limit.clone()).unwrap();
@@ -122,8 +124,9 @@ fn cost_zero_creates_no_key() {
 
 #[test]
 fn gate_allows_cost_zero_unless_a_list_or_a_block_denies_it() {
+    let stores = [(store().clone(), "cached"), (asking(&server_url()), "asking")];
     wait(async {
-        for (store, lasts) in [(store().clone(), "cached"), (asking(&server_url()), "asking")] {
+        for (store, lasts) in stores {
             let clock = ManualClock::new();
             let policy = Policy::new()
                 .rule(Rule::new("user").key(["user"]).limit(hourly(1)).block(Block::of(MINUTE)))
@@ -155,8 +158,9 @@ fn server_url() -> String {
 
 #[test]
 fn gate_over_slots_allows_cost_zero_beside_charges() {
+    let cluster = shared::store();
     wait(async {
-        let store = shared::store().with_injected_clock(ManualClock::new());
+        let store = cluster.with_injected_clock(ManualClock::new());
         let tokens = Cost::Attribute { name: "tokens".to_owned(), multiplier: 1, default: 1 };
         let user = Rule::new("user").key(["user"]).limit(hourly(1)).cost(tokens);
         let policy = Policy::new()
