@@ -52,6 +52,7 @@ pub(crate) fn numbers(numbers: &Numbers) -> String {
             let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
             limits.join(" and ")
         }
+        other => format!("{other:?}"),
     }
 }
 
@@ -75,6 +76,7 @@ pub(crate) fn cost(cost: &Cost) -> String {
             let times = if *multiplier == 1 { String::new() } else { format!(" x {multiplier}") };
             format!("{name}{times} ({default} where it is absent)")
         }
+        other => format!("{other:?}"),
     }
 }
 
@@ -90,21 +92,21 @@ pub(crate) fn block(block: Option<&Block>) -> String {
 
 pub(crate) fn on_store_error(choice: Option<OnStoreError>) -> String {
     match choice {
-        None => "as the policy says",
-        Some(OnStoreError::Local) => "local",
-        Some(OnStoreError::Allow) => "allow",
-        Some(OnStoreError::Deny) => "deny",
+        None => "as the policy says".to_owned(),
+        Some(OnStoreError::Local) => "local".to_owned(),
+        Some(OnStoreError::Allow) => "allow".to_owned(),
+        Some(OnStoreError::Deny) => "deny".to_owned(),
+        Some(other) => format!("{other:?}"),
     }
-    .to_owned()
 }
 
 pub(crate) fn sync(mode: Option<SyncMode>) -> String {
     match mode {
-        None => "as the policy says",
-        Some(SyncMode::Strict) => "strict",
-        Some(SyncMode::Leased) => "leased",
+        None => "as the policy says".to_owned(),
+        Some(SyncMode::Strict) => "strict".to_owned(),
+        Some(SyncMode::Leased) => "leased".to_owned(),
+        Some(other) => format!("{other:?}"),
     }
-    .to_owned()
 }
 
 pub(crate) fn lease_ttl(ttl: Option<Duration>) -> String {

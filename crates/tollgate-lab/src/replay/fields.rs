@@ -178,7 +178,7 @@ fn attribute_names(policy: &Policy) -> impl Iterator<Item = &str> {
     let rules = policy.rules.iter();
     let costs = rules.clone().filter_map(|rule| match &rule.cost {
         Cost::Attribute { name, .. } => Some(name),
-        Cost::Request | Cost::Units(_) => None,
+        _ => None,
     });
     let keys = rules.clone().flat_map(|rule| rule.key.iter().map(|part| &part.attribute));
     let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);

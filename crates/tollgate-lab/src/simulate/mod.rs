@@ -301,7 +301,7 @@ impl Simulation {
             Subject::Limits(limits) => limits.first(),
             Subject::Policy(policy) => policy.rules.iter().find_map(|rule| match &rule.numbers {
                 Numbers::Limits(limits) => limits.first(),
-                Numbers::Unlimited => None,
+                _ => None,
             }),
         }
     }

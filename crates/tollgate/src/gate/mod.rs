@@ -76,6 +76,7 @@ struct Inner {
 /// What became of a policy that was to replace one that somebody has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Replaced {
     /// It is in force.
     Done,

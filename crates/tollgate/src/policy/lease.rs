@@ -10,6 +10,7 @@ use crate::limit::{Algorithm, Limit};
 /// How the nodes of a fleet share what a rule counts. A gate in memory has no fleet, and no use
 /// for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SyncMode {
     /// Every decision asks the store: exact, one round trip each.
     #[default]

@@ -48,6 +48,7 @@ pub struct KeyPart {
 
 /// How much is allowed: any number of limits, all of which must hold, or anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Numbers {
     /// Everything passes and nothing is counted.
     Unlimited,
@@ -57,6 +58,7 @@ pub enum Numbers {
 
 /// How many units a request takes of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cost {
     /// What the request says, one if it says nothing.
     Request,
@@ -87,6 +89,7 @@ pub struct Block {
 
 /// What a rule does when the store is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnStoreError {
     /// Goes on with limits in memory, divided by the number of nodes.
     #[default]

@@ -227,6 +227,7 @@ fn cost(cost: &Cost, asked: &Asked<'_>) -> Option<u64> {
             let value = text.map_or(Some(*default), |text| text.parse().ok())?;
             Some(value.saturating_mul(*multiplier))
         }
+        (cost, _) => unreachable!("the model does not know {cost:?}"),
     }
 }
 
