@@ -86,6 +86,9 @@ pub enum CalendarUnit {
 /// assert!(Limit::per_second(0).validate().is_err());
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
+///
+/// It is not `Copy`: it owns the name of its time zone, which may come from a client. To be `Copy` it
+/// would have to keep every such name in memory for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
     algorithm: Algorithm,
