@@ -114,7 +114,7 @@ impl Run for ByHand {
         for user in &u64::of(stream)[range] {
             let user = users[*user as usize].as_str();
             let both = ("acme", user);
-            let charges = [per_user.charge(&user), per_tenant.charge(&both), everybody.charge(&"")];
+            let charges = [per_user.charge(&user), per_tenant.charge(&both), everybody.charge("")];
             black_box(check_all(&charges).is_allowed());
         }
     }

@@ -71,7 +71,7 @@ pub use histogram::Histogram;
 pub use limiter::RedisLimiter;
 pub use operate::{Progress, RedisKeys};
 pub use outage::{Health, Outage};
-pub use reservation::{RedisReservation, Reserved};
+pub use reservation::{RedisReservation, RedisReserveError};
 pub use store::{RedisStore, RedisStoreBuilder};
 
 /// The examples of docs/redis.md, compiled by the tests.

@@ -12,7 +12,7 @@ use crate::charge::RedisCharge;
 use crate::error::StoreError;
 use crate::layout::{Prefix, Tagging};
 use crate::request::{Asked, Met, Mode};
-use crate::reservation::Reserved;
+use crate::reservation::{RedisReservation, RedisReserveError};
 use crate::script::{self, Packed};
 use crate::store::RedisStore;
 use crate::terms::Terms;
@@ -232,8 +232,13 @@ impl RedisLimiter {
     /// neither committed nor settled within a minute, its units are given back.
     ///
     /// # Errors
-    /// Where the store has no answer, or the key has too many open reservations.
-    pub async fn reserve(&self, key: impl Key, cost: u64) -> Result<Reserved, StoreError> {
+    /// If the limit does not allow it, with the decision; if the store has no answer, or the key has
+    /// too many open reservations.
+    pub async fn reserve(
+        &self,
+        key: impl Key,
+        cost: u64,
+    ) -> Result<RedisReservation, RedisReserveError> {
         self.reserve_for(key, cost, DEFAULT_RESERVATION).await
     }
 
@@ -246,8 +251,8 @@ impl RedisLimiter {
         key: impl Key,
         cost: u64,
         timeout: Duration,
-    ) -> Result<Reserved, StoreError> {
-        Reserved::ask(self, self.inner.prefix.key(&key), cost, timeout).await
+    ) -> Result<RedisReservation, RedisReserveError> {
+        RedisReservation::ask(self, self.inner.prefix.key(&key), cost, timeout).await
     }
 
     /// A charge of one unit, for [`check_all`](RedisStore::check_all).

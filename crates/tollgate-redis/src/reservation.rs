@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::Value;
-use tollgate::Decision;
 use tollgate::port::State;
+use tollgate::{Decision, ReserveError};
 
 use crate::error::StoreError;
 use crate::limiter::{Inner, RedisLimiter, agree};
@@ -21,14 +21,14 @@ use crate::routed::slot;
 use crate::script::{self, Packed};
 use crate::store::RedisStore;
 
-/// The answer to [`RedisLimiter::reserve`].
+/// The error of [`RedisLimiter::reserve`].
 #[derive(Debug)]
-#[must_use = "dropping a reservation gives its units back"]
-pub enum Reserved {
-    /// The units are taken.
-    Held(RedisReservation),
-    /// They are not.
-    Denied(Decision),
+#[non_exhaustive]
+pub enum RedisReserveError {
+    /// The limit does not allow the reservation. The error carries the decision.
+    Denied(ReserveError),
+    /// The store has no answer, or the key has too many open reservations.
+    Store(StoreError),
 }
 
 /// Units that are taken until it is known how many were needed.
@@ -54,13 +54,47 @@ pub(crate) struct Claim {
     raised: bool,
 }
 
-impl Reserved {
+impl RedisReserveError {
+    /// The decision, if there is one.
+    pub fn decision(&self) -> Option<&Decision> {
+        match self {
+            RedisReserveError::Denied(error) => Some(error.decision()),
+            RedisReserveError::Store(_) => None,
+        }
+    }
+}
+
+impl From<StoreError> for RedisReserveError {
+    fn from(error: StoreError) -> RedisReserveError {
+        RedisReserveError::Store(error)
+    }
+}
+
+impl fmt::Display for RedisReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RedisReserveError::Denied(error) => error.fmt(f),
+            RedisReserveError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RedisReserveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RedisReserveError::Denied(error) => error.source(),
+            RedisReserveError::Store(error) => error.source(),
+        }
+    }
+}
+
+impl RedisReservation {
     pub(crate) async fn ask(
         limiter: &RedisLimiter,
         key: Vec<u8>,
         cost: u64,
         timeout: Duration,
-    ) -> Result<Reserved, StoreError> {
+    ) -> Result<RedisReservation, RedisReserveError> {
         let terms = &limiter.inner.terms;
         let asked = [Asked { limiter: &limiter.inner, key, cost }];
         let claim = Claim::new(&limiter.store, &asked[0]);
@@ -73,30 +107,12 @@ impl Reserved {
         if possible {
             agree(met.fits, &decision)?;
         }
-        if !decision.is_allowed() {
-            return Ok(Reserved::Denied(decision));
-        }
-        Ok(Reserved::Held(RedisReservation::new(decision, claim)))
-    }
-
-    /// The reservation, if there is one.
-    pub fn held(self) -> Option<RedisReservation> {
-        match self {
-            Reserved::Held(reservation) => Some(reservation),
-            Reserved::Denied(_) => None,
+        match decision.into_result() {
+            Ok(decision) => Ok(RedisReservation::new(decision, claim)),
+            Err(error) => Err(RedisReserveError::Denied(error.into())),
         }
     }
 
-    /// The decision, either way.
-    pub fn decision(&self) -> &Decision {
-        match self {
-            Reserved::Held(reservation) => &reservation.decision,
-            Reserved::Denied(decision) => decision,
-        }
-    }
-}
-
-impl RedisReservation {
     pub(crate) fn new(decision: Decision, claim: Claim) -> RedisReservation {
         RedisReservation { decision, claim: Some(claim) }
     }
@@ -121,13 +137,13 @@ impl RedisReservation {
         self.claim.as_ref().map_or(0, |claim| claim.cost)
     }
 
-    /// Charges `units` in all where that is more than was reserved, into debt if they are not there:
-    /// for what turns out to be more while it goes on, such as a long answer. What was charged so
-    /// is not given back.
+    /// Raises the charge to `units` in all, if less was reserved: into debt if they are not there. For
+    /// costs that grow while the work goes on, such as a long answer. What was charged so is not
+    /// given back.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub async fn raise(&mut self, units: u64) -> Result<(), StoreError> {
+    pub async fn raise_to(&mut self, units: u64) -> Result<(), StoreError> {
         match &mut self.claim {
             Some(claim) if units > claim.cost => claim.raise(units).await,
             _ => Ok(()),

@@ -227,7 +227,7 @@ impl ClientLimits {
             degraded = true;
         }
         let alone = limiters.iter().map(ClientLimiter::alone);
-        let charges: Vec<_> = alone.map(|limiter| limiter.charge(&key).cost(cost)).collect();
+        let charges: Vec<_> = alone.map(|limiter| limiter.charge(key).cost(cost)).collect();
         let decisions = check_all(&charges);
         let each = decisions.iter().map(|(_, decision)| decision);
         Listed::new((decisions.is_allowed(), degraded), limiters, each)

@@ -175,7 +175,7 @@ impl Local {
                     Ok(held) => {
                         (Decided::Decision(*held.decision()), Some(Held::Reservation(held)))
                     }
-                    Err(decision) => (Decided::Decision(decision), None),
+                    Err(error) => (Decided::Decision(*error.decision()), None),
                 }
             }
         }
@@ -273,8 +273,8 @@ pub(crate) enum Held {
 impl Held {
     pub(crate) fn raise(&mut self, units: u64) {
         match self {
-            Held::Hold(hold) => hold.raise(units),
-            Held::Reservation(reservation) => reservation.raise(units),
+            Held::Hold(hold) => hold.raise_to(units),
+            Held::Reservation(reservation) => reservation.raise_to(units),
             #[cfg(feature = "redis")]
             Held::Remote(hold) => hold.raise(units),
         }

@@ -60,7 +60,7 @@ impl RemoteHold {
         spawn(async move {
             if let Some(hold) = hold.lock().await.as_mut() {
                 // What the store does not hear of now it hears of in the end.
-                let _ = hold.raise(units).await;
+                let _ = hold.raise_to(units).await;
             }
         });
     }

@@ -11,7 +11,7 @@ fn main() -> Result<(), LimitError> {
     let everybody = store.limiter("everybody", Limit::per_hour(4))?;
 
     for user in ["ana", "ana", "ana", "ana", "ben", "cleo"] {
-        let decisions = check_all(&[per_user.charge(&user), everybody.charge(&"")]);
+        let decisions = check_all(&[per_user.charge(user), everybody.charge("")]);
         let (by, decision) = decisions.deciding().expect("there are two charges");
         match decisions.is_allowed() {
             true => println!("{user}: allowed, nearest to its end is {by:?}"),

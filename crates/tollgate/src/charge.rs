@@ -7,51 +7,42 @@ use std::{array, fmt, ptr};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
-use crate::key::{Key, Name};
+use crate::key::{ChargeKey, Fingerprint, Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Memory, Turn, charge_any, charge_known,
+    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Named, Turn, charge_any, charge_known,
     look_all,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 #[must_use = "a charge is taken by check_all"]
-pub struct Charge<'a> {
-    limiter: &'a Limiter,
-    key: &'a dyn Name,
+pub struct Charge<'l, 'k> {
+    limiter: &'l Limiter,
+    fingerprint: Fingerprint,
+    key: ChargeKey<'k>,
     cost: u64,
 }
 
-impl<'a> Charge<'a> {
+impl<'l, 'k> Charge<'l, 'k> {
     #[inline]
-    pub(crate) fn new(limiter: &'a Limiter, key: &'a impl Key) -> Charge<'a> {
-        Charge { limiter, key, cost: 1 }
+    pub(crate) fn new(limiter: &'l Limiter, key: impl Key + 'k) -> Charge<'l, 'k> {
+        let fingerprint = limiter.fingerprint(&key);
+        Charge { limiter, fingerprint, key: key.into_charge_key(), cost: 1 }
     }
 
-    /// How many units to take; one if not said.
+    /// Sets the number of units to take. Default: 1.
     #[inline]
-    pub fn cost(mut self, units: u64) -> Charge<'a> {
+    pub fn cost(mut self, units: u64) -> Charge<'l, 'k> {
         self.cost = units;
         self
     }
 
-    #[inline(always)]
-    fn memory(&self) -> &'a Memory {
-        self.limiter.memory()
-    }
-
-    /// Whether the other is of the same key, which is one variable, in the same store.
-    #[inline(always)]
-    fn is_alike(&self, other: &Charge<'a>) -> bool {
-        ptr::eq(self.key, other.key) && ptr::eq(self.memory(), other.memory())
-    }
-
-    fn joint(&self) -> Joint<'a> {
-        let (memory, named) = (self.memory(), self.limiter.named());
-        let fingerprint = self.limiter.fingerprint_of(self.key.hashed(&memory.hashes));
-        let mut joint = Joint::new(memory, Entry { named, fingerprint, key: self.key });
+    fn joint(&self) -> Joint<'_> {
+        let (memory, named) = (self.limiter.memory(), &**self.limiter.named());
+        let entry = Entry { named, fingerprint: self.fingerprint, key: &self.key };
+        let mut joint = Joint::new(memory, entry);
         joint.cost = self.cost;
         joint
     }
@@ -60,38 +51,29 @@ impl<'a> Charge<'a> {
 /// Decides a few charges of known keys that are buckets in slots, or returns `None` with nothing
 /// taken. In that case the contents of `turns` are undefined.
 #[inline(always)]
-fn charge_few<'a, const N: usize>(
-    charges: &[Charge<'a>],
-    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+fn charge_few<'l, const N: usize>(
+    charges: &[Charge<'l, '_>],
+    turns: &mut SmallVec<[Turn<'l>; INLINE]>,
 ) -> Option<Charged> {
-    let charges: &[Charge<'a>; N] = charges.try_into().ok()?;
-    charge_known(known(charges)?, turns)
+    let charges: &[Charge<'l, '_>; N] = charges.try_into().ok()?;
+    charge_known(known(charges), turns)
 }
 
-/// The charges as their store needs them. Prefetches every slot before it prepares the first charge,
-/// and hashes a key that several charges in a row share only once.
+/// The charges as their store needs them. Prefetches every slot before it prepares the first charge.
 #[inline(always)]
-fn known<'a, const N: usize>(charges: &[Charge<'a>; N]) -> Option<[Option<Known<'a>>; N]> {
-    let first = charges.first()?;
-    let mut key = first.key.hashed(&first.memory().hashes);
-    let mut shard = first.memory().fetch_lock(key);
-    let mut last = first;
+fn known<'l, const N: usize>(charges: &[Charge<'l, '_>; N]) -> [Option<Known<'l>>; N] {
     let sought = charges.each_ref().map(|charge| {
-        if !charge.is_alike(last) {
-            let memory = charge.memory();
-            key = charge.key.hashed(&memory.hashes);
-            shard = memory.fetch_lock(key);
-        }
-        last = charge;
-        shard.fetch_slot::<LINES_IN_FEW>(charge.limiter.fingerprint_of(key).id)
+        let place = charge.limiter.memory().place(charge.fingerprint);
+        place.fetch_lock();
+        place.fetch_slot::<LINES_IN_FEW>(charge.fingerprint.id)
     });
-    Some(array::from_fn(|number| {
+    array::from_fn(|number| {
         let Charge { limiter, cost, .. } = charges[number];
         Known::new(limiter.memory(), sought[number], limiter.named(), cost)
-    }))
+    })
 }
 
-impl fmt::Debug for Charge<'_> {
+impl fmt::Debug for Charge<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Charge")
             .field("limiter", &self.limiter.name())
@@ -111,17 +93,25 @@ impl fmt::Debug for Charge<'_> {
 /// let per_user = Limiter::new(Limit::per_minute(100))?;
 /// let everybody = Limiter::new(Limit::per_second(1))?;
 ///
-/// assert!(check_all(&[per_user.charge(&"ana"), everybody.charge(&"")]).is_allowed());
-/// assert!(!check_all(&[per_user.charge(&"ben"), everybody.charge(&"")]).is_allowed());
+/// assert!(check_all(&[per_user.charge("ana"), everybody.charge(())]).is_allowed());
+/// assert!(!check_all(&[per_user.charge("ben"), everybody.charge(())]).is_allowed());
 /// assert!(per_user.status("ben").is_new(), "the denied request charged ben nothing");
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[inline]
-pub fn check_all<'a>(charges: &[Charge<'a>]) -> Decisions<'a> {
+pub fn check_all<'l>(charges: &[Charge<'l, '_>]) -> Decisions<'l> {
     let mut decisions =
         Decisions { turns: SmallVec::new(), charged: Charged::None, too_much: None };
     decisions.decide(charges);
     decisions
+}
+
+/// The turn with the lifetime of its limiter, which is that of one of the charges: decisions outlive
+/// the keys.
+fn turn_of_limiter<'l>(turn: &Turn<'_>, charges: &[Charge<'l, '_>]) -> Option<Turn<'l>> {
+    let limits = charges.iter().map(|charge| &**charge.limiter.named());
+    let named = limits.into_iter().find(|named: &&'l Named| ptr::eq(*named, turn.named))?;
+    Some(Turn { named, cost: turn.cost, now: turn.now, met: turn.met })
 }
 
 /// The charges, those of one limiter and key added up; and of each whether that is past what a number
@@ -200,7 +190,7 @@ pub struct Decisions<'a> {
 
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
-    fn decide(&mut self, charges: &[Charge<'a>]) {
+    fn decide(&mut self, charges: &[Charge<'a, '_>]) {
         let charged = match charges.len() {
             1 => charge_few::<1>(charges, &mut self.turns),
             2 => charge_few::<2>(charges, &mut self.turns),
@@ -213,22 +203,23 @@ impl<'a> Decisions<'a> {
         }
     }
 
-    /// [`decide`](Self::decide) for charges of whatever kind.
+    /// [`decide`](Self::decide) for charges of any kind.
     #[cold]
-    fn decide_any(&mut self, charges: &[Charge<'a>]) {
-        let joints: SmallVec<[Joint<'a>; INLINE]> = charges.iter().map(Charge::joint).collect();
-        (self.charged, self.turns) = charge_any(&joints, |joint| joint);
-        if self.charged != Charged::Repeated {
-            return;
+    fn decide_any(&mut self, charges: &[Charge<'a, '_>]) {
+        let joints: SmallVec<[Joint<'_>; INLINE]> = charges.iter().map(Charge::joint).collect();
+        let (mut charged, mut turns) = charge_any(&joints, |joint| joint);
+        if charged == Charged::Repeated {
+            let (merged, too_much) = merged(&joints);
+            if too_much.contains(&true) {
+                turns.clear();
+                look_all(&merged, |joint| joint, &mut turns);
+                (charged, self.too_much) = (Charged::None, Some(too_much));
+            } else {
+                (charged, turns) = charge_any(&merged, |joint| joint);
+            }
         }
-        let (merged, too_much) = merged(&joints);
-        if too_much.contains(&true) {
-            self.turns.clear();
-            look_all(&merged, |joint| joint, &mut self.turns);
-            (self.charged, self.too_much) = (Charged::None, Some(too_much));
-        } else {
-            (self.charged, self.turns) = charge_any(&merged, |joint| joint);
-        }
+        self.charged = charged;
+        self.turns = turns.iter().filter_map(|turn| turn_of_limiter(turn, charges)).collect();
     }
 
     /// Whether to go ahead: every charge was taken.

@@ -45,7 +45,7 @@ mod waiting;
 mod watch;
 
 pub use charge::{Charge, Decisions, check_all};
-pub use decision::{CostError, Decision, Outcome, Status};
+pub use decision::{CostError, Decision, DecisionError, Outcome, Status};
 pub use gate::{
     Explanation, Gate, Hold, NumbersSource, Reason, Replaced, RequestError, RuleFigures,
     RuleReport, Ruling, TierSource, Verdict,
@@ -62,7 +62,7 @@ pub use policy::{
 };
 #[cfg(feature = "file")]
 pub use policy::{FileError, Finding, Loaded};
-pub use reservation::Reservation;
+pub use reservation::{Reservation, ReserveError};
 pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, TooManyBlocks, WhenFull};
 pub use time::{Clock, ManualClock, Timestamp};
 pub use waiting::{Acquire, AcquireError};

@@ -10,9 +10,9 @@ use crate::algorithm;
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::charge::Charge;
 use crate::decision::{Decision, Status};
-use crate::key::{Fingerprint, Fingerprints, Hashed, Key, KeyName, Name};
+use crate::key::{Fingerprint, Fingerprints, Key, KeyName, Name};
 use crate::limit::{Limit, LimitError};
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, ReserveError};
 use crate::store::memory::{
     Entry, LINES, Memory, MemoryStore, MemoryStoreBuilder, Named, Stepped, WhenFull, step,
 };
@@ -198,21 +198,21 @@ impl Limiter {
     /// neither committed nor settled within a minute, its units are given back.
     ///
     /// # Errors
-    /// The decision, where it is not allowed.
-    pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation, Decision> {
+    /// If the limit does not allow it. The error carries the decision.
+    pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation, ReserveError> {
         self.reserve_for(key, cost, DEFAULT_RESERVATION)
     }
 
-    /// [`reserve`](Self::reserve) with a time-out of its own.
+    /// [`reserve`](Self::reserve) with another time-out.
     ///
     /// # Errors
-    /// The decision, where it is not allowed.
+    /// As [`reserve`](Self::reserve).
     pub fn reserve_for(
         &self,
         key: impl Key,
         cost: u64,
         timeout: Duration,
-    ) -> Result<Reservation, Decision> {
+    ) -> Result<Reservation, ReserveError> {
         Reservation::new(self, &key, cost, timeout)
     }
 
@@ -226,8 +226,11 @@ impl Limiter {
     }
 
     /// A charge of one unit, for [`check_all`](crate::check_all).
+    ///
+    /// Text and bytes behind a reference are borrowed. Other keys are copied, to the heap if they
+    /// take more than 40 bytes.
     #[inline]
-    pub fn charge<'a>(&'a self, key: &'a impl Key) -> Charge<'a> {
+    pub fn charge<'l, 'k>(&'l self, key: impl Key + 'k) -> Charge<'l, 'k> {
         Charge::new(self, key)
     }
 
@@ -266,11 +269,6 @@ impl Limiter {
     #[inline]
     pub(crate) fn fingerprint(&self, key: &impl Key) -> Fingerprint {
         self.0.fingerprints.of(key)
-    }
-
-    #[inline]
-    pub(crate) fn fingerprint_of(&self, key: Hashed) -> Fingerprint {
-        self.0.fingerprints.of_hashed(key)
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bounds::{DEFAULT_RESERVATION, EXPIRED_PER_CALL};
-use crate::decision::Decision;
+use crate::decision::{Decision, DecisionError};
 use crate::key::{Fingerprint, Key, KeyName};
 use crate::limiter::Limiter;
 use crate::store::memory::{Entry, MemoryStore, Named};
@@ -22,11 +22,11 @@ use crate::time::Timestamp;
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::new(Limit::per_hour(10_000))?;
-/// let reservation = limiter.reserve("ana", 4_000).expect("a new key has all of it");
+/// let reservation = limiter.reserve("ana", 4_000)?;
 /// // … the model answers, and used fewer tokens than the estimate …
 /// reservation.settle(1_500);
 /// assert_eq!(limiter.status("ana").used(), 1_500);
-/// # Ok::<(), tollgate::LimitError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a reservation gives its units back"]
 pub struct Reservation {
@@ -55,7 +55,7 @@ impl Reservation {
         key: &impl Key,
         cost: u64,
         timeout: Duration,
-    ) -> Result<Reservation, Decision> {
+    ) -> Result<Reservation, ReserveError> {
         let memory = limiter.memory();
         let fingerprint = limiter.fingerprint(key);
         let now = memory.now();
@@ -63,7 +63,7 @@ impl Reservation {
         let entry = Entry { named: limiter.named(), fingerprint, key };
         let (decision, is_held) = memory.reserve((limiter.named(), &entry), now, ticket, cost);
         if !decision.is_allowed() {
-            return Err(decision);
+            return Err(ReserveError(decision));
         }
         let held = Held { named: limiter.named().clone(), fingerprint, cost };
         let claim = Claim::new(limiter.store(), KeyName::new(key), held, (ticket, is_held));
@@ -80,9 +80,9 @@ impl Reservation {
         self.claim.held.cost
     }
 
-    /// Holds `units` in all where that is more than it held: takes the difference now, into debt if
-    /// it is not there. For what turns out to be more while it goes on, such as a long answer.
-    pub fn raise(&mut self, units: u64) {
+    /// Raises the reservation to `units` in all, if it holds fewer: takes the difference now, into
+    /// debt if it is not there. For costs that grow while the work goes on, such as a long answer.
+    pub fn raise_to(&mut self, units: u64) {
         self.claim.raise(units);
     }
 
@@ -106,6 +106,31 @@ impl fmt::Debug for Reservation {
         f.debug_struct("Reservation").field("cost", &self.cost()).finish_non_exhaustive()
     }
 }
+
+/// The error of a reservation that the limit does not allow, with the decision.
+#[derive(Clone, Copy, Debug)]
+pub struct ReserveError(Decision);
+
+impl ReserveError {
+    /// The decision.
+    pub fn decision(&self) -> &Decision {
+        &self.0
+    }
+}
+
+impl From<DecisionError> for ReserveError {
+    fn from(denial: DecisionError) -> ReserveError {
+        ReserveError(*denial.decision())
+    }
+}
+
+impl fmt::Display for ReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nothing is reserved: {}", DecisionError::of(self.0))
+    }
+}
+
+impl std::error::Error for ReserveError {}
 
 /// Units of one limit taken for one key, given back unless they are settled in time.
 pub(crate) struct Claim {

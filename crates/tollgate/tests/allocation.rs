@@ -105,7 +105,7 @@ fn three_charges_of_known_keys_at_once_allocate_nothing() {
         ["user", "route", "all"].map(|name| store.limiter(name, Limit::per_hour(1000)).unwrap());
     let charge = || {
         let [user, route, all] = &limiters;
-        check_all(&[user.charge(&"ana"), route.charge(&"/search"), all.charge(&"")])
+        check_all(&[user.charge("ana"), route.charge("/search"), all.charge("")])
     };
     assert!(charge().is_allowed());
     assert_eq!(allocations(charge), 0);

@@ -229,7 +229,7 @@ fn several_charges_at_once_stay_within_the_bound() {
 fn several_charges_of_which_one_is_denied_make_no_room() {
     let (limiter, _) = full(64, WhenFull::Evict);
     assert_eq!(limiter.take_up_to(0, 10).units, 9);
-    assert!(!check_all(&[limiter.charge(&0), limiter.charge(&"new")]).is_allowed());
+    assert!(!check_all(&[limiter.charge(0), limiter.charge("new")]).is_allowed());
     assert_eq!((limiter.store().evictions(), limiter.status(0).remaining()), (0, 0));
 }
 
@@ -241,7 +241,7 @@ fn several_charges_make_room_without_their_own_keys() {
             let known = limiter.keys().next().map(|(key, _)| key).expect("it is full");
             let used = limiter.status(&known).used();
             let new = ("new", round);
-            assert!(check_all(&[limiter.charge(&known), limiter.charge(&new)]).is_allowed());
+            assert!(check_all(&[limiter.charge(&known), limiter.charge(new)]).is_allowed());
             assert_eq!(limiter.status(&known).used(), used + 1, "of {max_keys} keys");
         }
     }
@@ -272,7 +272,7 @@ fn threads_that_bring_the_same_keys_to_a_full_store_lose_no_place() {
             scope.spawn(|| {
                 (0..50_000).for_each(|_| {
                     let key = turn.fetch_add(1, Ordering::Relaxed) / 4;
-                    assert!(check_all(&[limiter.charge(&key)]).is_allowed());
+                    assert!(check_all(&[limiter.charge(key)]).is_allowed());
                 });
             });
         }

@@ -98,7 +98,7 @@ impl Play {
 
     fn request(&self, at: Timestamp, limiters: &[Limiter]) -> Request {
         let charges: Vec<_> =
-            limiters.iter().map(|limiter| limiter.charge(&KEY).cost(self.cost)).collect();
+            limiters.iter().map(|limiter| limiter.charge(KEY).cost(self.cost)).collect();
         let decisions = check_all(&charges);
         let deciding = decisions.deciding();
         let figure = |of: fn(&Decision) -> Duration| {

@@ -43,21 +43,21 @@ impl RedisHold {
         self.cost
     }
 
-    /// Charges `units` in all where that is more than it holds, into debt if they are not there. Rules
+    /// Raises what is held to `units` in all, if it is less: into debt if they are not there. Rules
     /// that multiply the cost do so again; rules with a cost of their own keep it. What was charged
     /// so is not given back by the store.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub async fn raise(&mut self, units: u64) -> Result<(), StoreError> {
+    pub async fn raise_to(&mut self, units: u64) -> Result<(), StoreError> {
         self.cost = self.cost.max(units);
         let mut raised = Ok(());
         match &mut self.held {
-            Held::Memory(hold) => hold.raise(units),
+            Held::Memory(hold) => hold.raise_to(units),
             Held::Store(claims) => {
                 for Scaled { reservation, per_unit } in claims {
                     let own = units.saturating_mul(*per_unit);
-                    raised = raised.and(reservation.raise(own).await);
+                    raised = raised.and(reservation.raise_to(own).await);
                 }
             }
         }

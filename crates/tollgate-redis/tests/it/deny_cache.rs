@@ -159,9 +159,9 @@ fn what_this_process_gives_back_is_seen_at_once() {
 
         let used = Used::new().await;
         used.limiter.refund("ana", 2).await.unwrap();
-        let held = used.limiter.reserve("ana", 2).await.unwrap().held().unwrap();
+        let held = used.limiter.reserve("ana", 2).await.unwrap();
         assert!(!used.check().await);
-        assert!(used.limiter.reserve("ana", 1).await.unwrap().held().is_none());
+        assert!(used.limiter.reserve("ana", 1).await.is_err());
         held.settle(1).await.unwrap();
         assert!(used.check().await);
         let held = {
@@ -169,7 +169,7 @@ fn what_this_process_gives_back_is_seen_at_once() {
             used.limiter.reserve("ana", 1).await
         };
         assert!(!used.check().await);
-        held.unwrap().held().unwrap().cancel().await.unwrap();
+        held.unwrap().cancel().await.unwrap();
         assert!(used.check().await);
     });
 }

@@ -94,9 +94,7 @@ async fn hammer(store: RedisStore, task: u64) {
             let limiter = store.limiter(&format!("{}", number % 5), limit).unwrap();
             let _ = limiter.check_n(key, 2).await;
             let _ = limiter.refund(key, 1).await;
-            if let Ok(reserved) = limiter.reserve(key, 1).await
-                && let Some(held) = reserved.held()
-            {
+            if let Ok(held) = limiter.reserve(key, 1).await {
                 let _ = held.settle(number % 4).await;
             }
             if number % 11 == 0 {

@@ -6,7 +6,7 @@ use crate::common::{MICRO, asking, calls, store, unique, wait};
 use tollgate::{
     CalendarUnit, Limit, Limiter, ManualClock, MemoryStore, Policy, Request, Rule, Status,
 };
-use tollgate_redis::{RedisGate, RedisLimiter, RedisStore, Reserved, StoreError};
+use tollgate_redis::{RedisGate, RedisLimiter, RedisReserveError, RedisStore, StoreError};
 use tollgate_testkit::{Answer, RedisServer, eventually, one_limit_of_each};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,8 +50,7 @@ fn same(limiters: &(Limiter, RedisLimiter), step: &str) {
 }
 
 fn held(limiter: &RedisLimiter, cost: u64, timeout: Duration) -> tollgate_redis::RedisReservation {
-    let reserved = wait(limiter.reserve_for("ana", cost, timeout)).expect("the server answers");
-    reserved.held().expect("there is enough")
+    wait(limiter.reserve_for("ana", cost, timeout)).expect("there is enough")
 }
 
 #[test]
@@ -135,7 +134,7 @@ fn a_key_holds_a_bounded_number_of_reservations() {
         all.push(held(&limiter, 1, SECOND * 600));
     }
     let more = wait(limiter.reserve("ana", 1));
-    assert!(matches!(more, Err(StoreError::Request(_))), "{more:?}");
+    assert!(matches!(more, Err(RedisReserveError::Store(StoreError::Request(_)))), "{more:?}");
     assert_eq!(wait(limiter.status("ana")).unwrap().used(), 512, "the last one took nothing");
     wait(async {
         for one in all {
@@ -143,8 +142,9 @@ fn a_key_holds_a_bounded_number_of_reservations() {
         }
     });
     assert!(wait(limiter.status("ana")).unwrap().is_new());
-    let denied = wait(limiter.reserve("ana", 10_001)).unwrap();
-    assert!(matches!(denied, Reserved::Denied(_)));
+    let denied = wait(limiter.reserve("ana", 10_001)).unwrap_err();
+    assert!(matches!(denied, RedisReserveError::Denied(_)));
+    assert!(!denied.decision().unwrap().is_allowed());
 }
 
 #[test]

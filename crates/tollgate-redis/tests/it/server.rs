@@ -84,7 +84,7 @@ fn every_key_expires_when_it_is_worthless() {
             let passed = i64::try_from(start.elapsed().as_millis()).unwrap() + 4;
             assert!(left <= most && left >= most - passed, "{limit}: {left} of {most} ms");
             limiter.refund("ana", 1).await.unwrap();
-            let held = limiter.reserve("ana", 1).await.unwrap().held().unwrap();
+            let held = limiter.reserve("ana", 1).await.unwrap();
             let refused = limiter.check_n("ana", 10).await.unwrap();
             assert!(!refused.is_allowed());
             drop(held.settle(20).await);
@@ -409,7 +409,7 @@ fn a_user_needs_what_the_docs_say() {
             let charges = [limiter.charge("ana"), other.charge("ana")];
             assert!(store.check_all(&charges).await.unwrap().is_allowed());
             let _ = limiter.peek("ana").await.unwrap();
-            let held = limiter.reserve("ana", 1).await.unwrap().held().unwrap();
+            let held = limiter.reserve("ana", 1).await.unwrap();
             held.settle(2).await.unwrap();
             limiter.refund("ana", 2).await.unwrap();
             assert!(other.reset("ana").await.unwrap());

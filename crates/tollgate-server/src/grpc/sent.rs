@@ -1,7 +1,7 @@
 //! Limits that clients send with a descriptor: a fixed window for each unit of time.
 
 use tollgate::{Decision, Limit, Reservation};
-use tollgate_redis::{RedisReservation, Reserved};
+use tollgate_redis::RedisReservation;
 
 use super::ask::{Numbers, SentKey, Wrong};
 use super::rate_limit_response::rate_limit::Unit;
@@ -67,16 +67,18 @@ impl ClientLimiter {
         key: SentKey<'_>,
         cost: u64,
     ) -> Result<SentHold, (Decision, bool)> {
-        if let Some(shared) = self.shared()
-            && let Ok(reserved) = shared.reserve_for(key, cost, DESCRIPTORS_HELD).await
-        {
-            return match reserved {
-                Reserved::Held(reservation) => Ok(SentHold::Redis(reservation)),
-                Reserved::Denied(decision) => Err((decision, false)),
-            };
+        if let Some(shared) = self.shared() {
+            match shared.reserve_for(key, cost, DESCRIPTORS_HELD).await {
+                Ok(reservation) => return Ok(SentHold::Redis(reservation)),
+                Err(error) => {
+                    if let Some(decision) = error.decision() {
+                        return Err((*decision, false));
+                    }
+                }
+            }
         }
         let reserved = self.alone().reserve_for(key, cost, DESCRIPTORS_HELD);
-        reserved.map(SentHold::Memory).map_err(|decision| (decision, self.shared().is_some()))
+        reserved.map(SentHold::Memory).map_err(|error| (*error.decision(), self.shared().is_some()))
     }
 
     pub(super) async fn give_back(&self, key: SentKey<'_>, units: u64) {

@@ -26,7 +26,7 @@ use numbers::{Form, Numbers};
 /// }
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Decision {
     numbers: Numbers,
     form: Form,
@@ -145,6 +145,29 @@ impl Decision {
         }
     }
 
+    /// Returns the decision if it allows the request, and an error that carries it otherwise: to
+    /// use `?`.
+    ///
+    /// # Errors
+    /// If the request is denied, or its cost can never be taken.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// fn serve(limiter: &Limiter, user: &str) -> Result<(), Box<dyn std::error::Error>> {
+    ///     limiter.check(user).into_result()?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let limiter = Limiter::new(Limit::per_minute(1))?;
+    /// assert!(serve(&limiter, "ana").is_ok());
+    /// assert!(serve(&limiter, "ana").is_err());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn into_result(self) -> Result<Decision, DecisionError> {
+        if self.is_allowed() { Ok(self) } else { Err(DecisionError(self)) }
+    }
+
     /// The most that a new key admits at one instant.
     pub fn limit(&self) -> u64 {
         self.figures().limit()
@@ -184,6 +207,48 @@ impl Decision {
     }
 }
 
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("outcome", &self.outcome())
+            .field("limit", &self.limit())
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
+            .field("delay", &self.delay())
+            .finish()
+    }
+}
+
+/// A decision that does not allow a request, as an error.
+#[derive(Clone, Copy, Debug)]
+pub struct DecisionError(Decision);
+
+impl DecisionError {
+    pub(crate) fn of(decision: Decision) -> DecisionError {
+        DecisionError(decision)
+    }
+
+    /// The decision.
+    pub fn decision(&self) -> &Decision {
+        &self.0
+    }
+}
+
+impl fmt::Display for DecisionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.outcome(), self.0.retry_after()) {
+            (Outcome::Invalid(error), _) => error.fmt(f),
+            (_, Some(wait)) => {
+                write!(f, "denied by a limit of {}; retry after {wait:?}", self.0.limit())
+            }
+            (_, None) => write!(f, "denied by a limit of {}", self.0.limit()),
+        }
+    }
+}
+
+impl std::error::Error for DecisionError {}
+
 impl fmt::Display for CostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -208,7 +273,7 @@ impl std::error::Error for CostError {}
 /// assert!(limiter.status("ben").is_new());
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Status {
     /// Of a decision on nothing: how the key stands.
     stands: Figures,
@@ -250,5 +315,17 @@ impl Status {
     /// After how long the key is as good as new if nothing arrives.
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.stands.reset_after())
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Status")
+            .field("limit", &self.limit())
+            .field("used", &self.used())
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
+            .finish()
     }
 }

@@ -46,10 +46,10 @@ impl Hold {
         self.cost
     }
 
-    /// Holds `units` in all where that is more than it held: takes the difference now, into debt if
+    /// Raises what is held to `units` in all, if it is less: takes the difference now, into debt if
     /// it is not there. Rules that multiply the cost do so again; rules with a cost of their own
     /// keep it.
-    pub fn raise(&mut self, units: u64) {
+    pub fn raise_to(&mut self, units: u64) {
         self.cost = self.cost.max(units);
         for Scaled { claim, per_unit } in &mut self.claims {
             claim.raise(units.saturating_mul(*per_unit));

@@ -53,12 +53,6 @@ pub(crate) struct Hashed {
 }
 
 impl Hashed {
-    /// What chooses the shard.
-    #[inline]
-    pub(crate) fn place(self) -> u64 {
-        self.place
-    }
-
     /// The key's fingerprint for the limiter of this number.
     #[inline]
     fn counted_by(self, limiter: u64) -> Fingerprint {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Key, Part};
+use super::{ChargeKey, Key, Part};
 
 macro_rules! holding_keys {
     ($($type:ty $(where $to:tt)?;)*) => {$(
@@ -33,8 +33,41 @@ macro_rules! holding_keys {
     )*};
 }
 
+impl<K: Key + ?Sized> Key for &K {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        (**self).parts(part);
+    }
+
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        (**self).nested(part);
+    }
+
+    #[inline]
+    fn as_single(&self) -> Option<&[u8]> {
+        (**self).as_single()
+    }
+
+    #[inline]
+    fn as_ip(&self) -> Option<IpAddr> {
+        (**self).as_ip()
+    }
+
+    /// Bytes are borrowed for as long as the reference lives.
+    #[inline]
+    fn into_charge_key<'k>(self) -> ChargeKey<'k>
+    where
+        Self: 'k,
+    {
+        match K::as_single(self) {
+            Some(bytes) => ChargeKey::of_bytes(bytes),
+            None => ChargeKey::of(self),
+        }
+    }
+}
+
 holding_keys! {
-    &K;
     Box<K>;
     Rc<K>;
     Arc<K>;
@@ -126,5 +159,32 @@ impl<K: Key, const N: usize> Key for [K; N] {
     #[inline]
     fn as_single(&self) -> Option<&[u8]> {
         K::slice_as_single(self)
+    }
+}
+
+/// No parts; inside another key, an empty list.
+impl Key for () {
+    #[inline]
+    fn parts(&self, _: &mut impl FnMut(Part<'_>)) {}
+
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        part(Part::List(0));
+    }
+}
+
+/// A list of no item or one.
+impl<K: Key> Key for Option<K> {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        if let Some(key) = self {
+            key.nested(part);
+        }
+    }
+
+    #[inline]
+    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+        part(Part::List(self.is_some().into()));
+        self.parts(part);
     }
 }

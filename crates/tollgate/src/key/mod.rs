@@ -7,10 +7,10 @@ mod fingerprint;
 mod lists;
 mod name;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZero;
 
-pub(crate) use fingerprint::{Fingerprint, Fingerprints, Hashed, Hashes, Seed};
+pub(crate) use fingerprint::{Fingerprint, Fingerprints, Hashes, Seed};
 pub use name::KeyName;
 pub(crate) use name::write_part;
 
@@ -26,18 +26,23 @@ pub enum Part<'a> {
     Large(u128),
     /// An IP address.
     Ip(IpAddr),
+    /// A truth value.
+    Bool(bool),
     /// Before the items of a list that is itself part of a key: how many there are.
     List(u64),
 }
 
-/// What can be counted: text, bytes, integers, IP addresses, and tuples, arrays or slices of them;
-/// also behind a `&`, `Box`, `Rc`, `Arc` or `Cow`.
+/// What can be counted: text, characters, bytes, integers, truth values, IP and socket addresses, and
+/// tuples, arrays, slices or options of them; also behind a `&`, `Box`, `Rc`, `Arc` or `Cow`. A
+/// limiter without keys counts `()`.
 ///
 /// Equal values are one key whatever their type: `"ana"`, `String::from("ana")` and `b"ana"`;
 /// `7_u8` and `7_i64`; `("a", 7)` and `("a", (7,))`, since nested tuples and arrays are read as one
 /// list. A slice or a `Vec` inside another key counts with its length, so that different values of
 /// one type are different keys: `(["a"], ["b", "c"])` and `(["a", "b"], ["c"])` as slices. An array
-/// or slice of `u8` is bytes, not a list.
+/// or slice of `u8` is bytes, not a list. An option counts like a slice of no item or one, a character
+/// like its text, and a socket address like a tuple of its address and port, followed by scope and
+/// flow if it is of IPv6. `true` is not 1.
 ///
 /// A lookup allocates nothing. A type of your own is a key once it says its parts; if it has now
 /// more of them and now fewer and is part of other keys, it should say how many, too.
@@ -101,6 +106,16 @@ pub trait Key {
         }
     }
 
+    /// The key of a [`Charge`](crate::Charge), which may be of any type.
+    #[doc(hidden)]
+    #[inline]
+    fn into_charge_key<'k>(self) -> ChargeKey<'k>
+    where
+        Self: Sized + 'k,
+    {
+        ChargeKey::of(&self)
+    }
+
     /// The bytes of a key that is nothing but one part of bytes, which are hashed where they lie.
     #[doc(hidden)]
     #[inline]
@@ -116,19 +131,47 @@ pub trait Key {
     }
 }
 
-/// A key of whatever type.
+/// The key of a charge: what it is stored under if it is new. It is hashed already.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct ChargeKey<'k>(ChargeKeyForm<'k>);
+
+#[derive(Clone, Debug)]
+enum ChargeKeyForm<'k> {
+    /// A key of one part of bytes, which need not be copied.
+    Bytes(&'k [u8]),
+    Name(KeyName),
+}
+
+impl<'k> ChargeKey<'k> {
+    #[inline]
+    fn of_bytes(bytes: &'k [u8]) -> ChargeKey<'k> {
+        ChargeKey(ChargeKeyForm::Bytes(bytes))
+    }
+
+    #[inline]
+    fn of(key: &(impl Key + ?Sized)) -> ChargeKey<'k> {
+        ChargeKey(ChargeKeyForm::Name(KeyName::new(key)))
+    }
+}
+
+/// A key of any type.
 pub(crate) trait Name {
     fn name(&self) -> KeyName;
-    fn hashed(&self, hashes: &Hashes) -> Hashed;
 }
 
 impl<K: Key> Name for K {
     fn name(&self) -> KeyName {
         KeyName::new(self)
     }
+}
 
-    fn hashed(&self, hashes: &Hashes) -> Hashed {
-        hashes.of(self)
+impl Name for ChargeKey<'_> {
+    fn name(&self) -> KeyName {
+        match &self.0 {
+            ChargeKeyForm::Bytes(bytes) => KeyName::new(*bytes),
+            ChargeKeyForm::Name(name) => name.clone(),
+        }
     }
 }
 
@@ -215,6 +258,45 @@ macro_rules! address_keys {
 }
 
 address_keys! { IpAddr Ipv4Addr Ipv6Addr }
+
+impl Key for bool {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        part(Part::Bool(*self));
+    }
+}
+
+/// The text of one character.
+impl Key for char {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        part(Part::Bytes(self.encode_utf8(&mut [0; 4]).as_bytes()));
+    }
+}
+
+impl Key for SocketAddrV4 {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        (*self.ip(), self.port()).parts(part);
+    }
+}
+
+impl Key for SocketAddrV6 {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        (*self.ip(), self.port(), self.scope_id(), self.flowinfo()).parts(part);
+    }
+}
+
+impl Key for SocketAddr {
+    #[inline]
+    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        match self {
+            SocketAddr::V4(address) => address.parts(part),
+            SocketAddr::V6(address) => address.parts(part),
+        }
+    }
+}
 
 impl Key for u128 {
     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {

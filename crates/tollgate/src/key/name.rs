@@ -14,7 +14,7 @@ use crate::bounds::MAX_NAME;
 const BYTES: u64 = 0;
 const NUMBER: u64 = 1;
 const NEGATIVE: u64 = 2;
-/// Of the length of an address; of `LIST_BYTES`, the length of a list.
+/// Of the length of an address; of `LIST_BYTES`, the length of a list; of one byte, a truth value.
 const IP: u64 = 3;
 const LIST_BYTES: usize = 8;
 
@@ -86,6 +86,7 @@ pub(crate) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
         Part::Large(number) => framed(NUMBER, &number.to_le_bytes(), piece),
         Part::Ip(IpAddr::V4(ip)) => framed(IP, &ip.octets(), piece),
         Part::Ip(IpAddr::V6(ip)) => framed(IP, &ip.octets(), piece),
+        Part::Bool(truth) => framed(IP, &[truth.into()], piece),
         Part::List(length) => {
             let bytes: [u8; LIST_BYTES] = length.to_le_bytes();
             framed(IP, &bytes, piece);
@@ -147,6 +148,7 @@ impl<'a> Written<'a> {
         match self.kind {
             NUMBER => i128::try_from(number()).map_or_else(|_| Part::Large(number()), Part::Number),
             NEGATIVE => Part::Number(i128::try_from(number()).map_or(i128::MIN, |number| !number)),
+            IP if self.body.len() == 1 => Part::Bool(self.body != [0]),
             IP => match (<[u8; 4]>::try_from(self.body), <[u8; 16]>::try_from(self.body)) {
                 (Ok(octets), _) => Part::Ip(octets.into()),
                 (_, Ok(octets)) => Part::Ip(octets.into()),
@@ -200,6 +202,7 @@ impl fmt::Display for KeyName {
                 Part::Number(number) => write!(f, "{number}")?,
                 Part::Large(number) => write!(f, "{number}")?,
                 Part::Ip(ip) => write!(f, "{ip}")?,
+                Part::Bool(truth) => write!(f, "{truth}")?,
                 Part::List(length) => write!(f, "[{length}]")?,
             }
         }

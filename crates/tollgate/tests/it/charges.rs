@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Charge, CostError, Key, Limit, Limiter, ManualClock, MemoryStore, Outcome, Part, check_all,
+    Charge, CostError, Key, KeyName, Limit, Limiter, ManualClock, MemoryStore, Outcome, Part,
+    check_all,
 };
 use tollgate_testkit::{cases, one_limit_of_each};
 
@@ -42,10 +43,10 @@ fn a_key_and_its_first_part_at_one_address_are_two_keys() {
     // Known, so that it would be found.
     assert!(part.check(("acme", 7_u64)).is_allowed());
     for _ in 0..2 {
-        assert!(check_all(&[whole.charge(&tenant), part.charge(&tenant.name)]).is_allowed());
+        assert!(check_all(&[whole.charge(&tenant), part.charge(tenant.name)]).is_allowed());
     }
     for _ in 0..2 {
-        let charges = [whole.charge(&tenant), again.charge(&tenant), part.charge(&tenant.name)];
+        let charges = [whole.charge(&tenant), again.charge(&tenant), part.charge(tenant.name)];
         assert!(check_all(&charges).is_allowed());
     }
     let used = |limiter: &Limiter| limiter.status(("acme", 7_u64)).used();
@@ -58,11 +59,11 @@ fn charges_of_one_limiter_and_key_are_added_up() {
     for limit in one_limit_of_each() {
         let limiter = limiter(limit);
         let other = limiter.store().limiter("other", Limit::per_hour(100)).unwrap();
-        let of = |cost| limiter.charge(&"ana").cost(cost);
-        assert!(!check_all(&[of(4), other.charge(&"ana"), of(7)]).is_allowed());
+        let of = |cost| limiter.charge("ana").cost(cost);
+        assert!(!check_all(&[of(4), other.charge("ana"), of(7)]).is_allowed());
         assert!(limiter.status("ana").is_new() && other.status("ana").is_new());
 
-        let decisions = check_all(&[of(4), other.charge(&"ana"), of(5)]);
+        let decisions = check_all(&[of(4), other.charge("ana"), of(5)]);
         assert!(decisions.is_allowed());
         assert_eq!(decisions.iter().len(), 2);
         assert_eq!((limiter.status("ana").used(), other.status("ana").used()), (9, 1));
@@ -73,10 +74,49 @@ fn charges_of_one_limiter_and_key_are_added_up() {
 }
 
 #[test]
+fn decisions_outlive_the_keys_of_their_charges() {
+    let (user, everybody) = (limiter(Limit::per_hour(2)), limiter(Limit::per_hour(3)));
+    for number in 0..4 {
+        let name = format!("ana-{}", number % 2);
+        let decisions = check_all(&[
+            user.charge(format!("{name}!")),
+            user.charge(name),
+            user.charge(("acme", number)).cost(2),
+            everybody.charge(()),
+        ]);
+        assert_eq!(decisions.is_allowed(), number < 3);
+        assert_eq!(decisions.iter().count(), 4);
+    }
+    assert_eq!(user.status("ana-0!").used(), 2);
+    assert_eq!(user.status("ana-1").used(), 1);
+    assert_eq!(user.status(("acme", 2)).used(), 2);
+    assert_eq!(everybody.status(()).used(), 3);
+}
+
+#[test]
+fn keys_of_charges_are_listed_by_their_names() {
+    let limiter = limiter(Limit::per_hour(9));
+    let long = "x".repeat(1000);
+    let charges = [
+        limiter.charge("ana"),
+        limiter.charge(7),
+        limiter.charge(('a', true)),
+        limiter.charge(&long),
+    ];
+    assert!(check_all(&charges).is_allowed());
+    for key in [KeyName::new("ana"), KeyName::new(&7), KeyName::new(&('a', true))] {
+        assert_eq!(limiter.status(&key).used(), 1, "{key}");
+    }
+    assert_eq!(limiter.status(long).used(), 1);
+    assert_eq!(limiter.keys().count(), 4);
+    assert!(limiter.keys().all(|(name, _)| !name.to_string().is_empty()));
+}
+
+#[test]
 fn equal_charges_each_count() {
     for limit in one_limit_of_each() {
         let limiter = limiter(limit);
-        assert!(check_all(&[limiter.charge(&"ana"); 3]).is_allowed());
+        assert!(check_all(&[(); 3].map(|()| limiter.charge("ana"))).is_allowed());
         assert_eq!(limiter.status("ana").used(), 3, "{:?}", limiter.limit());
     }
 }
@@ -85,11 +125,12 @@ fn equal_charges_each_count() {
 fn costs_that_add_up_past_the_largest_number_can_never_be() {
     for limit in [Limit::per_second(u64::MAX), Limit::fixed_window(u64::MAX, SECOND)] {
         let (limiter, other) = (limiter(limit), limiter(Limit::per_hour(10)));
-        let large = limiter.charge(&"ana").cost(u64::MAX);
-        let small = limiter.charge(&"ana").cost(1);
-        assert!(check_all(&[large]).is_allowed(), "by itself it fits");
+        let large = || limiter.charge("ana").cost(u64::MAX);
+        let small = || limiter.charge("ana").cost(1);
+        assert!(check_all(&[large()]).is_allowed(), "by itself it fits");
         limiter.reset("ana");
-        for charges in [[large, other.charge(&"ana"), small], [small, large, other.charge(&"ana")]]
+        for charges in
+            [[large(), other.charge("ana"), small()], [small(), large(), other.charge("ana")]]
         {
             let decisions = check_all(&charges);
             assert!(!decisions.is_allowed());
@@ -108,12 +149,12 @@ fn of_one_limiter_under_several_numbers_the_smallest_decide() {
     let of = |limit| store.limiter("api", limit).unwrap();
     let (small, large) = (of(Limit::per_hour(2)), of(Limit::per_hour(100)));
     for charges in [
-        [small.charge(&"ana").cost(2), large.charge(&"ana").cost(2)],
-        [large.charge(&"ana").cost(2), small.charge(&"ana").cost(2)],
+        [small.charge("ana").cost(2), large.charge("ana").cost(2)],
+        [large.charge("ana").cost(2), small.charge("ana").cost(2)],
     ] {
         assert!(!check_all(&charges).is_allowed());
     }
-    assert!(check_all(&[large.charge(&"ana"), small.charge(&"ana")]).is_allowed());
+    assert!(check_all(&[large.charge("ana"), small.charge("ana")]).is_allowed());
     assert_eq!(small.status("ana").used(), 2);
 }
 
@@ -123,7 +164,7 @@ fn of_one_limiter_under_numbers_as_large_the_slowest_decide() {
     let of = |limit| store.limiter("api", limit).unwrap();
     let (slow, fast) = (of(Limit::per_hour(5)), of(Limit::per_second(5)));
     for charges in
-        [[slow.charge(&"ana"), fast.charge(&"ana")], [fast.charge(&"ana"), slow.charge(&"ana")]]
+        [[slow.charge("ana"), fast.charge("ana")], [fast.charge("ana"), slow.charge("ana")]]
     {
         let decisions = check_all(&charges);
         assert!(decisions.is_allowed());
@@ -167,9 +208,9 @@ fn where_all_is_allowed_the_smallest_share_remaining_decides() {
     assert!(least.check_n("ana", 5).is_allowed());
     assert!(scarce.check_n("ana", 69).is_allowed());
     // 90, 40 and 30 percent are left: of units the fewest are left elsewhere, and the most.
-    let charges = [plenty.charge(&"ana"), least.charge(&"ana"), scarce.charge(&"ana")];
+    let charges = [plenty.charge("ana"), least.charge("ana"), scarce.charge("ana")];
     for turn in 0..3 {
-        let mut charges = charges;
+        let mut charges = charges.clone();
         charges.rotate_left(turn);
         let decisions = check_all(&charges);
         let (name, decision) = decisions.deciding().unwrap();
@@ -185,9 +226,9 @@ fn where_some_deny_the_longest_wait_decides() {
     let (slow, fast) = (of("slow", Limit::per_hour(2)), of("fast", Limit::per_second(2)));
     let open = of("open", Limit::per_day(1));
     assert!(slow.check_n("ana", 2).is_allowed() && fast.check_n("ana", 2).is_allowed());
-    let charges = [open.charge(&"ana"), fast.charge(&"ana"), slow.charge(&"ana")];
+    let charges = [open.charge("ana"), fast.charge("ana"), slow.charge("ana")];
     for turn in 0..3 {
-        let mut charges = charges;
+        let mut charges = charges.clone();
         charges.rotate_left(turn);
         assert_eq!(check_all(&charges).deciding().unwrap().0, "slow");
     }
@@ -214,9 +255,9 @@ proptest! {
             for (limiter, key, cost) in &before {
                 let _ = limiters[*limiter].check_n(keys[*key], *cost);
             }
-            let charges: Vec<Charge<'_>> = charges
+            let charges: Vec<Charge<'_, '_>> = charges
                 .iter()
-                .map(|(limiter, key, cost)| limiters[*limiter].charge(&keys[*key]).cost(*cost))
+                .map(|(limiter, key, cost)| limiters[*limiter].charge(keys[*key]).cost(*cost))
                 .collect();
             let allowed = check_all(&charges).is_allowed();
             let left = limiters.each_ref().map(|limiter| keys.map(|key| limiter.status(key).remaining()));

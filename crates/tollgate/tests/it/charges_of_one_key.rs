@@ -23,7 +23,7 @@ fn request() -> impl Strategy<Value = Request> {
 proptest! {
     #![proptest_config(cases(96))]
 
-    /// `check_all` hashes a variable that several charges share only once.
+    /// Keys count by their value: whether charges share a variable makes no difference.
     #[test]
     fn one_variable_decides_as_its_copies_do(
         requests in prop::collection::vec(request(), 1..300),
@@ -43,11 +43,11 @@ proptest! {
         for (key, asked, later) in &requests {
             clock.advance(Duration::from_secs(*later));
             let copies: Vec<u8> = asked.iter().map(|_| *key).collect();
-            let of_one: Vec<Charge<'_>> = asked
+            let of_one: Vec<Charge<'_, '_>> = asked
                 .iter()
                 .map(|(number, cost)| one[*number].charge(key).cost(*cost))
                 .collect();
-            let of_copies: Vec<Charge<'_>> = asked
+            let of_copies: Vec<Charge<'_, '_>> = asked
                 .iter()
                 .zip(&copies)
                 .map(|((number, cost), copy)| copied[*number].charge(copy).cost(*cost))

@@ -54,7 +54,7 @@ fn cost_zero_is_allowed_in_a_full_store() {
         assert!(limiter.check("ana").is_allowed());
         assert!(limiter.check_n("ben", 0).is_allowed());
         assert!(limiter.peek_n("ben", 0).is_allowed());
-        let charges = [limiter.charge(&"ben").cost(0), other.charge(&"ben").cost(0)];
+        let charges = [limiter.charge("ben").cost(0), other.charge("ben").cost(0)];
         assert!(check_all(&charges).is_allowed());
         assert_eq!(limiter.status("ana").used(), 1, "a cost of 0 evicts no key");
         assert_eq!(store.len(), 1);
@@ -69,7 +69,7 @@ fn cost_zero_changes_no_state_made_under_another_limit() {
     let new = store.limiter("limit", Limit::fixed_window(10, SECOND * 60)).unwrap();
     assert_eq!(new.check_n("ana", 0).remaining(), 5);
     assert_eq!(new.take_up_to("ana", 0).units, 0);
-    assert!(check_all(&[new.charge(&"ana").cost(0)]).is_allowed());
+    assert!(check_all(&[new.charge("ana").cost(0)]).is_allowed());
     assert_eq!(old.status("ana").used(), 50, "the stored state is not converted");
 }
 
@@ -78,18 +78,18 @@ fn cost_zero_adds_nothing_to_other_charges() {
     for limit in one_limit_of_each() {
         let (limiter, other) = (limiter(limit).0, limiter(Limit::per_hour(2)).0);
         for costs in [[0, 1], [1, 0]] {
-            let decisions = check_all(&costs.map(|cost| limiter.charge(&"ana").cost(cost)));
+            let decisions = check_all(&costs.map(|cost| limiter.charge("ana").cost(cost)));
             assert!(decisions.is_allowed(), "{:?}", limiter.limit());
         }
         assert_eq!(limiter.status("ana").used(), 2);
-        let both = [limiter.charge(&"ben").cost(0), other.charge(&"ben").cost(2)];
+        let both = [limiter.charge("ben").cost(0), other.charge("ben").cost(2)];
         assert!(check_all(&both).is_allowed());
         let denied = check_all(&both);
         assert!(!denied.is_allowed());
         let decisions: Vec<_> = denied.iter().map(|(_, decision)| decision).collect();
         assert!(decisions[0].is_allowed() && !decisions[1].is_allowed());
         assert!(limiter.status("ben").is_new());
-        assert!(check_all(&[limiter.charge(&"ben").cost(0)]).is_allowed());
+        assert!(check_all(&[limiter.charge("ben").cost(0)]).is_allowed());
         assert!(limiter.status("ben").is_new());
     }
 }
@@ -100,8 +100,8 @@ fn cost_zero_under_an_older_stricter_limit_does_not_bind_other_charges() {
     let strict = store.limiter("limit", Limit::per_hour(1)).unwrap();
     let generous = store.limiter("limit", Limit::per_hour(100)).unwrap();
     for charges in [
-        [strict.charge(&"ana").cost(0), generous.charge(&"ana").cost(20)],
-        [generous.charge(&"ana").cost(20), strict.charge(&"ana").cost(0)],
+        [strict.charge("ana").cost(0), generous.charge("ana").cost(20)],
+        [generous.charge("ana").cost(20), strict.charge("ana").cost(0)],
     ] {
         assert!(check_all(&charges).is_allowed());
     }

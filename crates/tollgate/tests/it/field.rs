@@ -64,7 +64,7 @@ fn governor_after_a_denial_the_new_numbers_set_the_pace() {
         let (old, new) = (limiter(old), limiter(new));
         // Alone, and as one of several.
         let asks: [&dyn Fn(&str) -> bool; 2] = [&|key| new.check(key).is_allowed(), &|key| {
-            check_all(&[new.charge(&key), new.charge(&"somebody else")]).is_allowed()
+            check_all(&[new.charge(key), new.charge("somebody else")]).is_allowed()
         }];
         for (ask, key) in asks.into_iter().zip(["ana", "ben"]) {
             let _ = old.take_up_to(key, u64::MAX);
@@ -236,7 +236,7 @@ fn rate_limiter_flexible_a_denied_limit_leaves_the_others_uncharged() {
     let per_ip = store.limiter("per ip", Limit::per_minute(50)).unwrap();
     let everybody = store.limiter("everybody", Limit::per_minute(1)).unwrap();
     assert!(everybody.check("").is_allowed());
-    let charges = [per_user.charge(&"ana"), per_ip.charge(&"::1"), everybody.charge(&"")];
+    let charges = [per_user.charge("ana"), per_ip.charge("::1"), everybody.charge("")];
     assert!(!check_all(&charges).is_allowed());
     assert!(per_user.status("ana").is_new());
     assert!(per_ip.status("::1").is_new());
@@ -248,7 +248,7 @@ fn rate_limiter_flexible_the_refusal_says_which_limit_refused() {
     let minute = store.limiter("minute", Limit::per_minute(1)).unwrap();
     let hour = store.limiter("hour", Limit::per_hour(1)).unwrap();
     let roomy = store.limiter("roomy", Limit::per_hour(9)).unwrap();
-    let charges = || [minute.charge(&"ana"), hour.charge(&"ana"), roomy.charge(&"ana")];
+    let charges = || [minute.charge("ana"), hour.charge("ana"), roomy.charge("ana")];
     assert!(check_all(&charges()).is_allowed());
     let decisions = check_all(&charges());
     let (name, decision) = decisions.deciding().unwrap();

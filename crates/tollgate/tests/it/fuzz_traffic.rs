@@ -147,7 +147,7 @@ impl Pair {
         let began = self.clock.now();
         let expected = self.models[key].peek_n(began.as_nanos(), cost);
         match self.limiter.reserve_for(key, cost, Duration::from_secs(60)) {
-            Err(decision) => assert_eq!(Answer::from(decision), expected),
+            Err(error) => assert_eq!(Answer::from(*error.decision()), expected),
             Ok(reservation) => {
                 let told = reservation.decision();
                 assert!(expected.is_allowed(), "{:?}", self.limiter);

@@ -149,7 +149,7 @@ fn a_cost_of_everything_is_refused_everywhere() {
             assert!(limiter.reserve(key, u64::MAX).is_err());
             assert!(limiter.acquire(key).cost(u64::MAX).wait().is_err());
         }
-        let twice = [limiter.charge(&"ana").cost(u64::MAX), limiter.charge(&"ana").cost(u64::MAX)];
+        let twice = [limiter.charge("ana").cost(u64::MAX), limiter.charge("ana").cost(u64::MAX)];
         assert!(!tollgate::check_all(&twice).is_allowed());
         assert_eq!(limiter.status("ana").used(), 1);
     }

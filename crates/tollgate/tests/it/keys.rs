@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -141,6 +141,92 @@ fn values_of_different_kinds_are_different_keys() {
     assert_eq!(counted(&limiter, Ipv4Addr::LOCALHOST.octets()), 1);
     assert_eq!(counted(&limiter, Ipv6Addr::LOCALHOST), 1);
     assert_eq!(counted(&limiter, "127.0.0.1"), 1);
+}
+
+#[test]
+fn limiter_without_keys_counts_the_unit() {
+    let limiter = limiter();
+    assert_eq!(counted(&limiter, ()), 1);
+    assert_eq!(counted(&limiter, ""), 1);
+    assert_eq!(counted(&limiter, ((),)), 2);
+    assert_eq!(counted(&limiter, ((), ())), 1);
+    assert_eq!(counted(&limiter, None::<&str>), 3);
+}
+
+#[test]
+fn truth_values_characters_options_and_socket_addresses_are_keys() {
+    let limiter = limiter();
+    assert_eq!(counted(&limiter, true), 1);
+    assert_eq!(counted(&limiter, false), 1);
+    assert_eq!(counted(&limiter, 1), 1);
+    assert_eq!(counted(&limiter, 0), 1);
+    assert_eq!(counted(&limiter, 'a'), 1);
+    assert_eq!(counted(&limiter, "a"), 2);
+    assert_eq!(counted(&limiter, ['a', 'b']), 1);
+    assert_eq!(counted(&limiter, "ab"), 1);
+    assert_eq!(counted(&limiter, Some("a")), 3);
+    assert_eq!(counted(&limiter, (Some("a"), 1)), 1);
+    assert_eq!(counted(&limiter, (None::<&str>, 1)), 1);
+    let [v4, v6]: [SocketAddr; 2] =
+        ["192.0.2.1:80", "[2001:db8::1]:80"].map(|text| text.parse().unwrap());
+    assert_eq!(counted(&limiter, v4), 1);
+    assert_eq!(counted(&limiter, (v4.ip(), 80)), 2);
+    assert_eq!(counted(&limiter, v6), 1);
+    assert_eq!(counted(&limiter, (v6.ip(), 80, 0, 0)), 2);
+    let names: BTreeSet<String> = limiter.keys().map(|(name, _)| name.to_string()).collect();
+    assert!(names.contains("true") && names.contains("(192.0.2.1, 80)"), "{names:?}");
+}
+
+/// Whether two values of one type are encoded alike exactly if they are equal, alone and inside
+/// other keys.
+fn encoded_alike_if_equal<T: Key + PartialEq + std::fmt::Debug>(a: &T, b: &T) {
+    let limiter = limiter();
+    let is_equal = a == b;
+    assert_eq!(KeyName::new(a) == KeyName::new(b), is_equal, "{a:?} and {b:?}");
+    let pairs = [KeyName::new(&(a, b)), KeyName::new(&(b, a))];
+    assert_eq!(pairs[0] == pairs[1], is_equal, "{a:?} and {b:?}");
+    let lists = [KeyName::new(&vec![a, b, b]), KeyName::new(&vec![a, a, b])];
+    assert_eq!(lists[0] == lists[1], is_equal, "{a:?} and {b:?}");
+    let _ = limiter.check(a);
+    assert_eq!(limiter.status(b).used(), u64::from(is_equal), "{a:?} and {b:?}");
+    // A name is the key again.
+    assert_eq!(limiter.status(KeyName::new(a)).used(), 1, "{a:?}");
+}
+
+type Texts = Vec<Option<String>>;
+
+fn texts() -> impl Strategy<Value = Texts> {
+    prop::collection::vec(prop::option::of("[ab]{0,2}"), 0..3)
+}
+
+proptest! {
+    #[test]
+    fn different_keys_of_one_type_are_never_encoded_alike(
+        truths: [bool; 2], characters: [char; 2],
+        sockets: [SocketAddr; 2], ports: [u16; 2],
+        options in [prop::option::of(prop::option::of(0..2_u8)), prop::option::of(prop::option::of(0..2_u8))],
+        units in [prop::option::of(Just(())), prop::option::of(Just(()))],
+        many_units in [prop::collection::vec(Just(()), 0..3), prop::collection::vec(Just(()), 0..3)],
+        lists in [prop::option::of(texts()), prop::option::of(texts())],
+        tuples in [(texts(), any::<bool>(), texts()), (texts(), any::<bool>(), texts())],
+        scopes in [(0..2_u32, 0..2_u32), (0..2_u32, 0..2_u32)],
+    ) {
+        encoded_alike_if_equal(&truths[0], &truths[1]);
+        encoded_alike_if_equal(&characters[0], &characters[1]);
+        encoded_alike_if_equal(&sockets[0], &sockets[1]);
+        let mut same = sockets[0];
+        same.set_port(ports[0]);
+        encoded_alike_if_equal(&sockets[0], &same);
+        let of_scope = |(scope, flow)| {
+            SocketAddr::from(std::net::SocketAddrV6::new(Ipv6Addr::LOCALHOST, ports[1], flow, scope))
+        };
+        encoded_alike_if_equal(&of_scope(scopes[0]), &of_scope(scopes[1]));
+        encoded_alike_if_equal(&options[0], &options[1]);
+        encoded_alike_if_equal(&units[0], &units[1]);
+        encoded_alike_if_equal(&many_units[0], &many_units[1]);
+        encoded_alike_if_equal(&lists[0], &lists[1]);
+        encoded_alike_if_equal(&tuples[0], &tuples[1]);
+    }
 }
 
 #[test]

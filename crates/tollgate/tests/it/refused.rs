@@ -87,7 +87,7 @@ proptest! {
                 Step::CheckBoth { same } => {
                     let (ana, nobody) = ("ana", "");
                     let other = if same { &ana } else { &nobody };
-                    let charges: [Charge<'_>; 2] = [tight.charge(&ana), everybody.charge(other)];
+                    let charges: [Charge<'_, '_>; 2] = [tight.charge(ana), everybody.charge(other)];
                     let looked = tight.peek("ana").is_allowed();
                     prop_assert_eq!(check_all(&charges).is_allowed(), looked);
                 }

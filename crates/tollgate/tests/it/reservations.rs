@@ -108,7 +108,8 @@ fn a_log_in_the_deepest_debt_tells_when_it_is_over() {
 fn a_denied_reservation_takes_nothing_and_says_why() {
     for (limiter, _) in each() {
         assert!(limiter.check_n("ana", 8).is_allowed());
-        let decision = limiter.reserve("ana", 3).unwrap_err();
+        let error = limiter.reserve("ana", 3).unwrap_err();
+        let decision = error.decision();
         assert_eq!((decision.outcome(), decision.remaining()), (Outcome::Denied, 2));
         assert_eq!(limiter.status("ana").used(), 8);
     }
@@ -220,9 +221,9 @@ fn what_is_settled_too_late_is_charged_anew_though_nobody_came_by_meanwhile() {
 fn raising_takes_the_difference_at_once() {
     for (limiter, _) in each() {
         let mut reservation = limiter.reserve("ana", 3).unwrap();
-        reservation.raise(7);
+        reservation.raise_to(7);
         assert_eq!((limiter.status("ana").used(), reservation.cost()), (7, 7));
-        reservation.raise(5);
+        reservation.raise_to(5);
         assert_eq!(limiter.status("ana").used(), 7, "never lowered");
         reservation.settle(6);
         assert_eq!(limiter.status("ana").used(), 6, "{:?}", limiter.limit());
@@ -233,7 +234,7 @@ fn raising_takes_the_difference_at_once() {
 fn raising_goes_into_debt_and_a_drop_gives_all_of_it_back() {
     for (limiter, _) in each() {
         let mut reservation = limiter.reserve("ana", 3).unwrap();
-        reservation.raise(40);
+        reservation.raise_to(40);
         assert!(!limiter.check("ana").is_allowed());
         drop(reservation);
         assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
@@ -247,9 +248,52 @@ fn raising_what_has_timed_out_charges_all_of_it_anew() {
         clock.advance(Duration::from_millis(1));
         assert!(limiter.check("ben").is_allowed(), "any call sees that it has");
         assert!(limiter.status("ana").is_new());
-        reservation.raise(7);
+        reservation.raise_to(7);
         assert_eq!(limiter.status("ana").used(), 7, "{:?}", limiter.limit());
         reservation.commit();
         assert_eq!(limiter.status("ana").used(), 7, "{:?}", limiter.limit());
     }
+}
+
+#[test]
+fn denied_reservation_is_an_error_to_pass_on() {
+    fn use_tokens(limiter: &Limiter, cost: u64) -> Result<(), Box<dyn std::error::Error>> {
+        limiter.reserve("ana", cost)?.settle(cost);
+        Ok(())
+    }
+    let (limiter, _) = manual(Limit::per_hour(10));
+    use_tokens(&limiter, 8).unwrap();
+    let denied = use_tokens(&limiter, 3).unwrap_err();
+    assert_eq!(
+        denied.to_string(),
+        "nothing is reserved: denied by a limit of 10; retry after 360s"
+    );
+    let never = use_tokens(&limiter, 11).unwrap_err();
+    assert_eq!(
+        never.to_string(),
+        "nothing is reserved: cost exceeds capacity: 11 units can never pass a limit of 10"
+    );
+}
+
+#[test]
+fn decision_becomes_a_result_that_carries_it() {
+    let (limiter, _) = manual(Limit::per_hour(1));
+    assert_eq!(limiter.check("ana").into_result().unwrap().remaining(), 0);
+    let denied = limiter.check("ana").into_result().unwrap_err();
+    assert_eq!(denied.decision().outcome(), Outcome::Denied);
+    assert_eq!(denied.to_string(), "denied by a limit of 1; retry after 3600s");
+}
+
+#[test]
+fn decision_and_status_show_their_figures() {
+    let (limiter, _) = manual(Limit::per_hour(2));
+    assert_eq!(
+        format!("{:?}", limiter.check("ana")),
+        "Decision { outcome: Allowed, limit: 2, remaining: 1, retry_after: Some(0ns), \
+         reset_after: 1800s, delay: 0ns }"
+    );
+    assert_eq!(
+        format!("{:?}", limiter.status("ana")),
+        "Status { limit: 2, used: 1, remaining: 1, retry_after: 0ns, reset_after: 1800s }"
+    );
 }

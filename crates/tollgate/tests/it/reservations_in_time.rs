@@ -72,7 +72,7 @@ fn a_turn_of_a_queue_that_others_stand_behind_does_not_come_back() {
 fn turns_that_come_back_in_order_all_come_back() {
     let (limiter, _) = manual(Limit::leaky_queue(1, SECOND).burst(5));
     let [first, mut second] = [2, 1].map(|units| limiter.reserve("ana", units).unwrap());
-    second.raise(3);
+    second.raise_to(3);
     second.cancel();
     assert_eq!(limiter.peek("ana").delay(), 2 * SECOND);
     first.cancel();
@@ -129,7 +129,7 @@ proptest! {
                         std::mem::forget(reservation);
                         decision
                     }
-                    Err(decision) => decision,
+                    Err(error) => *error.decision(),
                 },
             });
             let [one, other] = decided.map(|of| {
@@ -178,8 +178,8 @@ fn what_was_raised_later_comes_back_too() {
         let mut cancelled = limiter.reserve("ana", 1).unwrap();
         let mut settled = limiter.reserve("ben", 1).unwrap();
         clock.advance(Duration::from_millis(1));
-        cancelled.raise(6);
-        settled.raise(8);
+        cancelled.raise_to(6);
+        settled.raise_to(8);
         cancelled.cancel();
         assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
         settled.settle(3);
@@ -193,7 +193,7 @@ fn a_reservation_raised_for_ever_stays_small_and_comes_back() {
     let mut reservation = limiter.reserve_for("ana", 1, 3600 * SECOND).unwrap();
     for units in 2..2_000 {
         clock.advance(Duration::from_millis(1));
-        reservation.raise(units);
+        reservation.raise_to(units);
     }
     assert_eq!(limiter.status("ana").used(), 1_999);
     reservation.cancel();
@@ -226,7 +226,7 @@ fn several_charges_leave_no_more_to_give_back_than_one() {
         assert!(beside.check(ana).is_allowed());
         let reserved = limiter.reserve("ana", 5).unwrap();
         clock.advance(3 * SECOND);
-        let charge = limiter.charge(&ana).cost(4);
+        let charge = limiter.charge(ana).cost(4);
         let allowed = match others {
             Some(key) => check_all(&[charge, beside.charge(key)]).is_allowed(),
             None => limiter.check_n(ana, 4).is_allowed(),
@@ -245,7 +245,7 @@ fn several_charges_find_what_has_timed_out_back() {
         std::mem::forget(limiter.reserve_for("ben", 1, SECOND).unwrap());
     }
     clock.advance(SECOND);
-    let charges = [limiter.charge(&"ana").cost(10), limiter.charge(&"ben").cost(10)];
+    let charges = [limiter.charge("ana").cost(10), limiter.charge("ben").cost(10)];
     assert!(check_all(&charges).is_allowed());
 }
 

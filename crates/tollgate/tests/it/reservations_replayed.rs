@@ -110,7 +110,7 @@ impl Run {
     fn raise(&mut self, ticket: usize, units: u64) {
         let Some(reservation) = &mut self.made[ticket] else { return };
         let before = reservation.cost();
-        reservation.raise(units);
+        reservation.raise_to(units);
         if units > before {
             let more = if self.until[ticket].is_some() { units - before } else { units };
             let minute = self.clock.now().after(Duration::from_secs(60)).as_nanos();
@@ -139,8 +139,7 @@ impl Run {
                 }
             }
             Act::CheckBoth(units) => {
-                let charges =
-                    [self.limiter.charge(&"ana").cost(units), self.limiter.charge(&"ben")];
+                let charges = [self.limiter.charge("ana").cost(units), self.limiter.charge("ben")];
                 if check_all(&charges).is_allowed() {
                     self.take(units, None);
                 }
@@ -148,7 +147,7 @@ impl Run {
             }
             Act::CheckBeside(units) => {
                 let key = "ana";
-                let charges = [self.limiter.charge(&key).cost(units), self.beside.charge(&key)];
+                let charges = [self.limiter.charge(key).cost(units), self.beside.charge(key)];
                 if check_all(&charges).is_allowed() {
                     self.take(units, None);
                 }

@@ -181,7 +181,7 @@ fn a_denied_limit_is_never_seen_charging_the_others() {
         assert!(ip.check("ana").is_allowed());
         let (other_user, other_ip) = (user.clone(), ip.clone());
         let (joint, single) = both(
-            move || check_all(&[other_user.charge(&"ana"), other_ip.charge(&"ana")]).is_allowed(),
+            move || check_all(&[other_user.charge("ana"), other_ip.charge("ana")]).is_allowed(),
             || user.check("ana").is_allowed(),
         );
         assert!(!joint && single);

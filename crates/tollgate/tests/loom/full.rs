@@ -53,8 +53,8 @@ fn two_threads_that_bring_the_same_key_with_others_to_a_full_store_lose_no_place
         assert!(limiter.check("old").is_allowed());
         let other = limiter.clone();
         let (a, b) = both(
-            move || check_all(&[other.charge(&"ana")]).is_allowed(),
-            || check_all(&[limiter.charge(&"ana")]).is_allowed(),
+            move || check_all(&[other.charge("ana")]).is_allowed(),
+            || check_all(&[limiter.charge("ana")]).is_allowed(),
         );
         // While the only place is claimed for one, there is nothing to evict for the other.
         assert!(a || b);

@@ -64,7 +64,7 @@ fn a_batch_over_many_slots_is_decided_as_in_memory() {
                 .collect();
             for (number, answer) in (0..).zip(store.check_many(&requests).await) {
                 let key = key(number);
-                let charges: Vec<_> = own(number).map(|(_, memory)| memory.charge(&key)).collect();
+                let charges: Vec<_> = own(number).map(|(_, memory)| memory.charge(key)).collect();
                 let expected = tollgate::check_all(&charges);
                 let expected: Vec<_> =
                     expected.iter().map(|(_, one)| Answer::from(one).in_ticks(MICRO)).collect();

@@ -57,7 +57,7 @@ fn a_refusal_for_want_of_what_others_hold_on_their_way_is_not_repeated() {
             assert!(!few.check("ana").await.unwrap().is_allowed());
         }
         assert_eq!(store.health().denied_locally, 0);
-        held.held().unwrap().cancel().await.unwrap();
+        held.cancel().await.unwrap();
         assert!(is_allowed(&store, &few, &many).await);
     });
 }

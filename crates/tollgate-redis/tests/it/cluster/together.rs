@@ -123,8 +123,7 @@ fn a_reservation_that_its_owner_left_comes_back_by_itself() {
         let (a, b) = (unique("a"), unique("b"));
         let [a, b] = [a, b].map(|name| store.limiter(&name, Limit::per_day(10)).unwrap());
         // As a process does that dies after it has reserved.
-        let held =
-            a.reserve_for("left", 10, Duration::from_secs(40)).await.unwrap().held().unwrap();
+        let held = a.reserve_for("left", 10, Duration::from_secs(40)).await.unwrap();
         std::mem::forget(held);
         let charges = [a.charge("left"), b.charge("right")];
         assert!(!store.check_all(&charges).await.unwrap().is_allowed());

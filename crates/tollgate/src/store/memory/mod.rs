@@ -35,7 +35,7 @@ use std::sync::Arc;
 use crate::algorithm::State;
 use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::Decision;
-use crate::key::{Fingerprint, Hashed, Hashes, KeyName, Name, Seed};
+use crate::key::{Fingerprint, Hashes, KeyName, Name, Seed};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -245,14 +245,6 @@ impl Memory {
     #[inline]
     pub(crate) fn fetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> Spot<'_> {
         self.place(fingerprint).fetch::<LINES>(fingerprint.id)
-    }
-
-    /// Where the shard of a key is, whoever counts it; its lock is brought near.
-    #[inline]
-    pub(crate) fn fetch_lock(&self, key: Hashed) -> Place<'_> {
-        let place = self.shards.at(self.shard_at(key.place()));
-        place.fetch_lock();
-        place
     }
 
     /// Where the key's shard is.

@@ -24,7 +24,7 @@ use crate::time::Clock;
 /// let per_ip = store.limiter("per-ip", Limit::per_second(10))?;
 ///
 /// let address = std::net::Ipv4Addr::new(203, 0, 113, 9);
-/// let decisions = check_all(&[per_user.charge(&"ana"), per_ip.charge(&address)]);
+/// let decisions = check_all(&[per_user.charge("ana"), per_ip.charge(&address)]);
 /// assert!(decisions.is_allowed());
 /// assert_eq!(store.len(), 2);
 /// # Ok::<(), tollgate::LimitError>(())
