@@ -5,12 +5,21 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Gate, Limit, MemoryStore, Override, Policy, Request, Rule, check_all};
+use tollgate::{
+    Algorithm, Gate, Limit, Limiter, MemoryStore, Override, Policy, Request, Rule, check_all,
+};
 use tollgate_testkit::{manual, one_limit_of_each};
 
 thread_local! {
     /// How often this thread has asked.
     static ASKED: Cell<u64> = const { Cell::new(0) };
+    /// The bytes that this thread has allocated, less those that it has freed.
+    static BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+fn count_bytes(layout: Layout, sign: i64) {
+    let bytes = i64::try_from(layout.size()).expect("no allocation is that large");
+    BYTES.set(BYTES.get() + sign * bytes);
 }
 
 struct Counting;
@@ -20,11 +29,13 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.set(ASKED.get() + 1);
+        count_bytes(layout, 1);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count_bytes(layout, -1);
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -38,6 +49,32 @@ fn allocations<T>(act: impl FnOnce() -> T) -> u64 {
     let before = ASKED.get();
     drop(black_box(act()));
     ASKED.get() - before
+}
+
+/// The bytes that the result of `make` keeps allocated.
+fn bytes_of<T>(make: impl FnOnce() -> T) -> i64 {
+    let before = BYTES.get();
+    let made = black_box(make());
+    let after = BYTES.get();
+    drop(made);
+    after - before
+}
+
+#[test]
+fn new_limiter_takes_less_than_four_kibibytes() {
+    assert_eq!(bytes_of(|| Box::new([0_u64; 100])), 800);
+    let limiter = || Limiter::new(Limit::per_minute(100)).expect("the limit is possible");
+    let with_key = || {
+        bytes_of(|| {
+            let limiter = limiter();
+            assert!(limiter.check("ana").is_allowed());
+            limiter
+        })
+    };
+    let unused = bytes_of(limiter);
+    assert!(unused < 4096, "{unused} bytes");
+    let one = with_key();
+    assert!(one < unused + 2048, "{one} bytes with one key");
 }
 
 #[test]
