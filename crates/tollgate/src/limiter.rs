@@ -262,7 +262,7 @@ impl Limiter {
         let entry = Entry { named: &self.0.named, fingerprint, key };
         let memory = self.memory();
         // The clock is read while the slot is on its way.
-        memory.fetch::<LINES>(fingerprint);
+        memory.prefetch(fingerprint);
         act(memory, &entry, memory.now())
     }
 

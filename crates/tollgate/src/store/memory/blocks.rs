@@ -6,7 +6,7 @@
 //! counted.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -22,7 +22,8 @@ const SHARDS: usize = 16;
 /// The blocks of a store.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    shards: [Mutex<BlockShard>; SHARDS],
+    /// Allocated for the first block: most stores never have one.
+    shards: OnceLock<Box<[Mutex<BlockShard>; SHARDS]>>,
     most_automatic_per_shard: usize,
     /// The number of records, so that a check need not lock to know that there is none.
     count: AtomicUsize,
@@ -78,7 +79,7 @@ impl Blocks {
     /// Blocks of a store that may hold `max_keys`.
     pub(super) fn new(max_keys: usize) -> Blocks {
         Blocks {
-            shards: Default::default(),
+            shards: OnceLock::new(),
             most_automatic_per_shard: max_keys.div_ceil(SHARDS),
             count: AtomicUsize::new(0),
             manual: AtomicUsize::new(0),
@@ -207,7 +208,7 @@ impl Blocks {
 
     /// Removes the records of one rule's keys, or of all.
     pub(crate) fn lift_all(&self, rule: Option<&str>) {
-        for shard in &self.shards {
+        for shard in self.used_shards() {
             let shard = &mut *lock(shard);
             for records in [&mut shard.manual, &mut shard.automatic] {
                 records.retain(|_, blocked| {
@@ -224,7 +225,7 @@ impl Blocks {
     /// All records that count at `now`: keys that are blocked, or whose next block is longer.
     pub(crate) fn list(&self, now: Timestamp) -> Vec<(Fingerprint, Blocked)> {
         let mut all = Vec::new();
-        for shard in &self.shards {
+        for shard in self.used_shards() {
             let shard = lock(shard);
             let records = shard.manual.iter().chain(&shard.automatic);
             let counting = records.filter(|(_, blocked)| now < blocked.forgotten);
@@ -321,7 +322,7 @@ impl Blocks {
 
     /// Removes all manual blocks that have ended; what they remember of automatic ones stays.
     fn remove_ended_manual(&self, now: Timestamp) {
-        for shard in &self.shards {
+        for shard in self.used_shards() {
             let shard = &mut *lock(shard);
             let ended: Vec<_> =
                 shard.manual.extract_if(.., |_, blocked| blocked.until <= now).collect();
@@ -362,8 +363,14 @@ impl Blocks {
         self.manual.fetch_sub(usize::from(blocked.by_hand), Ordering::Relaxed);
     }
 
+    /// All shards, or none if there never was a block.
+    fn used_shards(&self) -> impl Iterator<Item = &Mutex<BlockShard>> {
+        self.shards.get().into_iter().flat_map(|shards| &**shards)
+    }
+
     fn shard(&self, fingerprint: Fingerprint) -> &Mutex<BlockShard> {
-        &self.shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
+        let shards = self.shards.get_or_init(Box::default);
+        &shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
     }
 }
 

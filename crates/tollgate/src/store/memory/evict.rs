@@ -148,10 +148,10 @@ impl Memory {
         let turn = self.cursor.fetch_add(1, Ordering::Relaxed);
         let reclaimed: usize = self
             .sweeps(fingerprint, turn)
-            .map(|sweep| {
-                let mut shard = self.shards.lock(sweep.shard);
+            .filter_map(|sweep| {
+                let mut shard = self.shards.lock_used(sweep.shard)?;
                 let worthless = worthless(&shard, &sweep, call, |_| false);
-                worthless.into_iter().filter(|id| shard.remove(*id, call.registry)).count()
+                Some(worthless.into_iter().filter(|id| shard.remove(*id, call.registry)).count())
             })
             .sum();
         self.count_reclaimed(reclaimed);
@@ -199,7 +199,7 @@ impl Memory {
         let first = self.shard_of(fingerprint);
         let mut seen = 0;
         for place in (first..self.shards.len()).chain(0..first) {
-            let shard = self.shards.lock(place);
+            let Some(shard) = self.shards.lock_used(place) else { continue };
             self.registry.with(|limits| {
                 for index in shard.table.sample(fingerprint.id, 2 * EVICTION_SAMPLE) {
                     if let Some(named) = limits.get(shard.table.limit(index)) {

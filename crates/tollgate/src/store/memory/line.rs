@@ -3,6 +3,7 @@
 #[cfg(not(loom))]
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::home::home;
@@ -13,9 +14,18 @@ use super::table::Slot;
 use crate::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly};
 
-/// All shards of a store.
+/// All shards of a store, in groups that are allocated when a shard of them is first used: a store of
+/// few keys takes little memory, whatever it may hold.
 #[derive(Debug)]
-pub(super) struct Lines(Box<[Line]>);
+pub(super) struct Lines {
+    groups: Box<[OnceLock<Box<Group>>]>,
+    shards: usize,
+}
+
+/// The number of shards that are allocated together.
+const GROUP: usize = if cfg!(loom) { 1 } else { 8 };
+
+type Group = [Line; GROUP];
 
 /// A shard, its lock on a cache line of its own, so that neighbours' locks do not disturb each
 /// other; and on the next what everybody reads, which stays in every core's cache.
@@ -46,22 +56,34 @@ const CACHE_LINE: usize = 64;
 
 impl Lines {
     pub(super) fn new(shards: usize) -> Lines {
-        Lines((0..shards).map(|_| Line::default()).collect())
+        let groups: Box<[_]> = (0..shards.div_ceil(GROUP)).map(|_| OnceLock::new()).collect();
+        if cfg!(loom) {
+            // Loom needs every lock to be created at the same step of each interleaving.
+            groups.iter().for_each(|group| _ = allocate(group));
+        }
+        Lines { groups, shards }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.shards
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
+        let used = self.groups.iter().filter(|group| group.get().is_some()).count();
         let tables: usize = self.lock_each().map(|shard| shard.table.heap_bytes()).sum();
-        size_of_val(&*self.0) + tables
+        size_of_val(&*self.groups) + used * size_of::<Group>() + tables
     }
 
+    /// A shard; allocates it if it is the first use.
     #[inline]
     pub(super) fn at(&self, shard: usize) -> Place<'_> {
-        Place(&self.0[shard])
+        let group = &self.groups[shard / GROUP];
+        let lines = match group.get() {
+            Some(lines) => lines,
+            None => allocate(group),
+        };
+        Place(&lines[shard % GROUP])
     }
 
     #[inline]
@@ -69,10 +91,28 @@ impl Lines {
         self.at(shard).lock()
     }
 
-    /// Every shard in turn; one is unlocked before the next is locked if the caller drops it.
-    pub(super) fn lock_each(&self) -> impl Iterator<Item = Locked<'_>> {
-        (0..self.len()).map(|shard| self.lock(shard))
+    /// Locks a shard, unless it holds no key because it was never used.
+    pub(super) fn lock_used(&self, shard: usize) -> Option<Locked<'_>> {
+        self.used(shard).map(|place| place.lock())
     }
+
+    /// A shard, unless it holds no key because it was never used.
+    #[inline]
+    pub(super) fn used(&self, shard: usize) -> Option<Place<'_>> {
+        let lines = self.groups[shard / GROUP].get()?;
+        Some(Place(&lines[shard % GROUP]))
+    }
+
+    /// Every used shard in turn; one is unlocked before the next is locked if the caller drops it.
+    pub(super) fn lock_each(&self) -> impl Iterator<Item = Locked<'_>> {
+        (0..self.len()).filter_map(|shard| self.lock_used(shard))
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn allocate(group: &OnceLock<Box<Group>>) -> &Group {
+    group.get_or_init(Box::default)
 }
 
 /// A shard, not locked.

@@ -16,10 +16,12 @@ impl Memory {
     /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
     pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
         let call = self.call(entry.named, now);
-        let mut shard = self.lock(entry.fingerprint);
-        self.tend(&mut shard, entry.fingerprint.id, call.now);
-        let known = shard.table.find(entry.fingerprint.id).is_ok();
-        let [stands, asked] = look(&shard, &call, entry.fingerprint, [0, cost]);
+        let mut shard = self.lock_used(entry.fingerprint);
+        if let Some(shard) = &mut shard {
+            self.tend(shard, entry.fingerprint.id, call.now);
+        }
+        let index = index(shard.as_ref(), entry.fingerprint);
+        let [stands, asked] = look(shard.as_ref(), &call, index, [0, cost]);
         drop(shard);
         let decision = Decision::new(asked, cost);
         // A cost of 0 needs no slot.
@@ -27,16 +29,24 @@ impl Memory {
             return decision;
         }
         match self.no_room(entry.fingerprint, &call) {
-            Some(wait) if !known => Decision::new(entry.named.plan.full(wait, cost), cost),
+            Some(wait) if index.is_none() => Decision::new(entry.named.plan.full(wait, cost), cost),
             _ => Decision::allowed(stands),
         }
     }
 
     /// How the key stands.
     pub(crate) fn status(&self, entry: &Entry<'_>, now: Timestamp) -> Status {
-        let mut shard = self.lock(entry.fingerprint);
-        self.tend(&mut shard, entry.fingerprint.id, now.as_nanos());
-        Status::new(look(&shard, &self.call(entry.named, now), entry.fingerprint, [0, 1]))
+        let mut shard = self.lock_used(entry.fingerprint);
+        if let Some(shard) = &mut shard {
+            self.tend(shard, entry.fingerprint.id, now.as_nanos());
+        }
+        let index = index(shard.as_ref(), entry.fingerprint);
+        Status::new(look(shard.as_ref(), &self.call(entry.named, now), index, [0, 1]))
+    }
+
+    /// Locks the shard of a key, unless it was never used.
+    fn lock_used(&self, fingerprint: Fingerprint) -> Option<Locked<'_>> {
+        self.shards.lock_used(self.shard_of(fingerprint))
     }
 }
 
@@ -80,16 +90,20 @@ fn met(shard: &Locked<'_>, joint: &Joint<'_>, now: Timestamp) -> Met {
     shard.stands(index, &call, met)
 }
 
-/// The figures of decisions on each of `costs`, none of them taken.
+/// The index of a key in its shard, if it is known.
+fn index(shard: Option<&Locked<'_>>, fingerprint: Fingerprint) -> Option<usize> {
+    shard.and_then(|shard| shard.table.find(fingerprint.id).ok())
+}
+
+/// The figures of decisions on each of `costs` for the key at `index` or a new one, none of them taken.
 fn look(
-    shard: &Locked<'_>,
+    shard: Option<&Locked<'_>>,
     call: &Call<'_>,
-    fingerprint: Fingerprint,
+    index: Option<usize>,
     costs: [u64; 2],
 ) -> [Figures; 2] {
-    let index = shard.table.find(fingerprint.id);
-    costs.map(|cost| match index {
-        Ok(index) => shard.decide(index, call, cost),
-        Err(_) => call.named.plan.decide_fresh(call.now, cost),
+    costs.map(|cost| match shard.zip(index) {
+        Some((shard, index)) => shard.decide(index, call, cost),
+        None => call.named.plan.decide_fresh(call.now, cost),
     })
 }

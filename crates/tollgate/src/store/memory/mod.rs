@@ -1,7 +1,7 @@
 //! The memory store: shards of flat tables, each behind its own lock.
 //!
-//! Lock order: shards by rising (store, index), then what is reserved of their keys, then the
-//! registry. Nothing else is locked inside.
+//! Lock order: shards by rising address, then the reserved units of their keys, then the registry.
+//! Nothing else is locked inside.
 
 mod aside;
 mod beside;
@@ -245,6 +245,14 @@ impl Memory {
     #[inline]
     pub(crate) fn fetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> Spot<'_> {
         self.place(fingerprint).fetch::<LINES>(fingerprint.id)
+    }
+
+    /// Prefetches the key's slot and its lock, unless the shard was never used.
+    #[inline]
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
+        if let Some(place) = self.shards.used(self.shard_of(fingerprint)) {
+            place.fetch::<LINES>(fingerprint.id);
+        }
     }
 
     /// Where the key's shard is.

@@ -53,7 +53,7 @@ impl Memory {
             let turn = self.cursor.load(Ordering::Relaxed).wrapping_add(outlook.turns);
             outlook.turns += 1;
             for sweep in self.sweeps(fingerprint, turn) {
-                let shard = self.shards.lock(sweep.shard);
+                let Some(shard) = self.shards.lock_used(sweep.shard) else { continue };
                 let passes = |id| outlook.passed.contains(&(sweep.shard, id));
                 let found = worthless(&shard, &sweep, call, passes);
                 outlook.free += found.len();

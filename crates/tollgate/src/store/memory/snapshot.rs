@@ -136,7 +136,7 @@ impl Memory {
 
     fn shard_bytes(&self, index: usize, limits: &mut Listing, now: u64) -> io::Result<Vec<u8>> {
         let mut out = RecordWriter(Vec::new());
-        let shard = self.shards.lock(index);
+        let Some(shard) = self.shards.lock_used(index) else { return Ok(out.0) };
         self.registry.with(|registered| {
             for place in shard.table.taken() {
                 let row = shard.table.row(place);

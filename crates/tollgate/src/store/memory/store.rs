@@ -182,7 +182,7 @@ impl MemoryStoreBuilder {
     }
 
     /// The most keys it may hold, under any traffic; a million if not said. Empty, the store takes
-    /// some 30 bytes for every thousand of them.
+    /// about 3 KiB and half a byte for every thousand of them.
     pub fn max_keys(mut self, keys: usize) -> MemoryStoreBuilder {
         self.max_keys = keys;
         self

@@ -9,7 +9,10 @@ impl Memory {
     /// The live keys of a limiter in one shard, with how they stand; `None` past the last shard.
     pub(crate) fn shard_keys(&self, shard: usize, named: &Named) -> Option<Vec<(KeyName, Status)>> {
         let now = self.now();
-        let mut shard = (shard < self.shards.len()).then(|| self.shards.lock(shard))?;
+        if shard >= self.shards.len() {
+            return None;
+        }
+        let Some(mut shard) = self.shards.lock_used(shard) else { return Some(Vec::new()) };
         self.tend_shard(&mut shard, now);
         let call = self.call(named, now);
         let ours: Vec<usize> = self.registry.with(|limits| {
