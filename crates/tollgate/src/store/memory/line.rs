@@ -18,14 +18,14 @@ use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly};
 /// few keys takes little memory, whatever it may hold.
 #[derive(Debug)]
 pub(super) struct Lines {
-    groups: Box<[OnceLock<Box<Group>>]>,
+    groups: Box<[OnceLock<Box<ShardGroup>>]>,
     shards: usize,
 }
 
 /// The number of shards that are allocated together.
 const GROUP: usize = if cfg!(loom) { 1 } else { 8 };
 
-type Group = [Line; GROUP];
+type ShardGroup = [Line; GROUP];
 
 /// A shard, its lock on a cache line of its own, so that neighbours' locks do not disturb each
 /// other; and on the next what everybody reads, which stays in every core's cache.
@@ -72,7 +72,7 @@ impl Lines {
     pub(super) fn heap_bytes(&self) -> usize {
         let used = self.groups.iter().filter(|group| group.get().is_some()).count();
         let tables: usize = self.lock_each().map(|shard| shard.table.heap_bytes()).sum();
-        size_of_val(&*self.groups) + used * size_of::<Group>() + tables
+        size_of_val(&*self.groups) + used * size_of::<ShardGroup>() + tables
     }
 
     /// A shard; allocates it if it is the first use.
@@ -111,7 +111,7 @@ impl Lines {
 
 #[cold]
 #[inline(never)]
-fn allocate(group: &OnceLock<Box<Group>>) -> &Group {
+fn allocate(group: &OnceLock<Box<ShardGroup>>) -> &ShardGroup {
     group.get_or_init(Box::default)
 }
 
