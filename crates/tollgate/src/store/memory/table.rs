@@ -227,7 +227,9 @@ impl Table {
 
     /// Where up to `most` rows are, from where `id` belongs onwards, around the end.
     pub(super) fn sample(&self, id: u64, most: usize) -> impl Iterator<Item = usize> {
-        let start = self.home(id);
+        // Not from its home: two keys of one run would each be in the sample of the other, and two limiters
+        // that count one key could evict each other's state with every check.
+        let (Ok(start) | Err(start)) = self.find(id);
         (start..self.slots.len())
             .chain(0..start)
             .filter(|index| !self.slots[*index].is_free())
