@@ -72,3 +72,8 @@ impl From<Decision> for Answer {
 pub(crate) fn nanos(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).expect("a wait of a limit fits 64 bits"))
 }
+
+/// So many nanoseconds.
+pub(crate) fn count(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

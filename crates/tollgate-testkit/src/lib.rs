@@ -48,7 +48,8 @@ pub use redis::RedisServer;
 pub use reference::{Reference, ReferenceLimiter};
 pub use sentinel::RedisSentinel;
 pub use traffic::{
-    Act, Move, NANO, Step, Trace, any_limits, calendars, cases, monotone, one_limit_of_each,
+    Act, ChangingTrace, Move, NANO, Step, Trace, any_limits, calendars, cases, changing,
+    changing_counts, changing_with_clock_steps, monotone, one_limit_of_each, with_clock_steps,
     with_reclaims, with_refunds, with_rewinds,
 };
 pub use under_test::{LimiterUnderTest, StoreUnderTest};

@@ -13,35 +13,41 @@ use crate::under_test::{LimiterUnderTest, StoreUnderTest};
 #[derive(Debug)]
 pub struct Reference {
     clock: ManualClock,
+    keys: Arc<Mutex<Keys>>,
     /// One step at a time, whatever it touches.
     turn: Arc<Mutex<()>>,
 }
 
+/// The models by the names of their limiters and keys.
+type Keys = HashMap<(String, String), KeyModel>;
+
 /// A limiter of the [`Reference`].
 #[derive(Debug)]
 pub struct ReferenceLimiter {
+    name: String,
     limit: Limit,
     clock: ManualClock,
-    keys: Mutex<HashMap<String, KeyModel>>,
+    keys: Arc<Mutex<Keys>>,
     turn: Arc<Mutex<()>>,
 }
 
 impl Reference {
     /// A store that reads the time from `clock`.
     pub fn new(clock: ManualClock) -> Reference {
-        Reference { clock, turn: Arc::default() }
+        Reference { clock, keys: Arc::default(), turn: Arc::default() }
     }
 }
 
 impl ReferenceLimiter {
     fn with<T>(&self, key: &str, act: impl FnOnce(&mut KeyModel, u64) -> T) -> T {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let model = keys.entry(key.to_owned()).or_insert_with(|| KeyModel::new(&self.limit));
+        let name = (self.name.clone(), key.to_owned());
+        let model = keys.entry(name).or_insert_with(|| KeyModel::new(&self.limit));
         act(model, self.clock.now().as_nanos())
     }
 
     fn check_in_turn(&self, key: &str, cost: u64) -> Answer {
-        self.with(key, |model, now| model.check_n(now, cost))
+        self.with(key, |model, now| model.check_under(&self.limit, now, cost))
     }
 }
 
@@ -52,11 +58,11 @@ impl LimiterUnderTest for ReferenceLimiter {
     }
 
     fn peek_n(&self, key: &str, cost: u64) -> Answer {
-        self.with(key, |model, now| model.peek_n(now, cost))
+        self.with(key, |model, now| model.peek_under(&self.limit, now, cost))
     }
 
     fn refund(&self, key: &str, units: u64) {
-        self.with(key, |model, now| model.refund(now, units));
+        self.with(key, |model, now| model.refund_under(&self.limit, now, units));
     }
 
     fn reset(&self, key: &str) {
@@ -67,11 +73,12 @@ impl LimiterUnderTest for ReferenceLimiter {
 impl StoreUnderTest for Reference {
     type Limiter = ReferenceLimiter;
 
-    fn limiter(&self, _name: &str, limit: &Limit) -> ReferenceLimiter {
+    fn limiter(&self, name: &str, limit: &Limit) -> ReferenceLimiter {
         ReferenceLimiter {
+            name: name.to_owned(),
             limit: limit.clone(),
             clock: self.clock.clone(),
-            keys: Mutex::default(),
+            keys: self.keys.clone(),
             turn: self.turn.clone(),
         }
     }
@@ -97,7 +104,8 @@ mod tests {
     use tollgate::ManualClock;
 
     use super::Reference;
-    use crate::{NANO, store_contract};
+    use crate::{NANO, store_contract, store_contract_of_changes};
 
     store_contract!(|clock: ManualClock| Reference::new(clock), NANO, cases: 8);
+    store_contract_of_changes!(|clock: ManualClock| Reference::new(clock), NANO, cases: 8);
 }

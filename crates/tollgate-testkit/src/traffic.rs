@@ -1,5 +1,6 @@
 //! Random traffic: limits of every algorithm, and what happens to a key under them.
 
+mod changes;
 mod limits;
 mod steps;
 
@@ -11,6 +12,7 @@ use tollgate::{Limit, ManualClock, Timestamp};
 
 use crate::under_test::{LimiterUnderTest, StoreUnderTest};
 use crate::{Answer, contract::KEY};
+pub use changes::{ChangingTrace, changing, changing_counts, changing_with_clock_steps};
 pub use limits::{any_limits, calendars, one_limit_of_each};
 use steps::{Mix, steps};
 
@@ -115,8 +117,16 @@ pub fn monotone(tick: Duration) -> impl Strategy<Value = Trace> {
     traces(tick, Mix::default())
 }
 
-/// Traffic on a clock that is also set back.
+/// Traffic on a clock that is also set back, within the horizon of its limit.
 pub fn with_rewinds(tick: Duration) -> impl Strategy<Value = Trace> {
+    with_clock_steps(tick).prop_map(|mut trace| {
+        changes::within_horizon(&trace.limit, &mut trace.steps);
+        trace
+    })
+}
+
+/// Traffic on a clock that is also set back, by any time.
+pub fn with_clock_steps(tick: Duration) -> impl Strategy<Value = Trace> {
     traces(tick, Mix { rewinds: 1, ..Mix::default() })
 }
 

@@ -1,6 +1,35 @@
 //! The Redis store under the contract of every store, on a real server with injected time.
 
-use crate::common::{MICRO, injected};
-use tollgate_testkit::store_contract;
+use crate::common::{MICRO, injected, injected_without_cache};
+use proptest::prelude::*;
+use tollgate::{Algorithm, Limit, MemoryStore};
+use tollgate_testkit::{
+    cases, changing, changing_counts, changing_with_clock_steps, store_contract,
+    store_contract_of_changes,
+};
 
 store_contract!(injected, MICRO, cases: 24);
+store_contract_of_changes!(injected_without_cache, MICRO, cases: 24);
+
+proptest! {
+    #![proptest_config(cases(96))]
+
+    /// The deny cache answers as the server would, also after a denial that stored a conversion. Of
+    /// a denied log it knows too little for every figure.
+    #[test]
+    fn denials_without_a_call_are_those_of_memory_under_changed_limits(
+        trace in prop_oneof![changing(MICRO), changing_counts(MICRO), changing_with_clock_steps(MICRO)]
+    ) {
+        let is_log = |limit: &Limit| limit.algorithm() == Algorithm::SlidingLog;
+        prop_assume!(!trace.limits.iter().any(is_log));
+        let clock = trace.clock();
+        let memory = MemoryStore::builder().clock(clock.clone()).max_keys(64).build().unwrap();
+        let expected = trace.play(&memory, &clock);
+        let clock = trace.clock();
+        let answers = trace.play(&injected(clock.clone()), &clock);
+        for (number, (answer, wanted)) in answers.into_iter().zip(expected).enumerate() {
+            let wanted = wanted.map(|answer| answer.in_ticks(MICRO));
+            prop_assert_eq!(answer, wanted, "step {} of {:#?}", number, trace);
+        }
+    }
+}

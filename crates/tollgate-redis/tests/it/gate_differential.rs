@@ -75,10 +75,7 @@ impl Two {
             self.rulings += 1;
             return;
         }
-        // A state that is scaled to other numbers is rounded up to a part of a microsecond here, and to
-        // a part of a nanosecond in memory; slower limits make more of it.
-        let slack = Duration::from_millis(u64::from(self.dice.changes_numbers()));
-        if !memory.agrees(&redis, slack) {
+        if !memory.agrees(&redis) {
             let story = self.story.join("\n");
             panic!("{story}\n{what}\nmemory {memory:?}\nredis  {redis:?}");
         }

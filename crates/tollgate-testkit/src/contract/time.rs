@@ -85,3 +85,29 @@ pub fn monotone_time<S: StoreUnderTest>(make: impl Fn(ManualClock) -> S, trace: 
         }
     }
 }
+
+/// A clock that moves back, by however much, returns nothing of what was taken.
+pub fn clock_steps_return_nothing<S: StoreUnderTest>(
+    make: impl Fn(ManualClock) -> S,
+    trace: &Trace,
+    tick: Duration,
+) {
+    let limit = &trace.limit;
+    let refill =
+        u128::from(limit.capacity()) * limit.period().as_nanos() / u128::from(limit.count());
+    let refill = u64::try_from(refill).map_or(limit.period(), Duration::from_nanos);
+    let steps = [limit.period() / 3, limit.period(), 2 * limit.period(), refill, 3 * refill];
+    let whole = |by: Duration| by.as_nanos().is_multiple_of(tick.as_nanos());
+    after_each_check(make, trace, |limiter, clock, _, answer| {
+        let now = clock.now();
+        for by in steps.into_iter().flat_map(|by| [by, by + tick]).filter(|by| whole(*by)) {
+            let Some(before) = now.as_nanos().checked_sub(crate::answer::count(by)) else {
+                continue;
+            };
+            clock.set(Timestamp::from_nanos(before));
+            let remaining = limiter.peek_n(KEY, 1).remaining;
+            assert!(remaining <= answer.remaining, "{remaining} are left {by:?} before {answer:?}");
+        }
+        clock.set(now);
+    });
+}

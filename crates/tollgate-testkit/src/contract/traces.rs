@@ -7,7 +7,7 @@ use tollgate::ManualClock;
 use super::KEY;
 use crate::answer::Answer;
 use crate::reference::Reference;
-use crate::traffic::{Act, Trace};
+use crate::traffic::{Act, ChangingTrace, Trace};
 use crate::under_test::{LimiterUnderTest, StoreUnderTest};
 
 /// A trace without its denied requests gives the same other decisions.
@@ -90,6 +90,53 @@ pub fn same_answer_everywhere<S: StoreUnderTest>(
             assert_eq!(limiter.peek_n(KEY, cost), wanted, "{later:?} after {step:?} at {now:?}");
         }
         clock.set(now);
+    }
+}
+
+/// The same of a key whose limit changes.
+pub fn same_answer_under_changes<S: StoreUnderTest>(
+    make: impl Fn(ManualClock) -> S,
+    trace: &ChangingTrace,
+    tick: Duration,
+) {
+    let clock = trace.clock();
+    let (store, model) = (make(clock.clone()), Reference::new(clock.clone()));
+    let (limiters, expected) = (trace.limiters(&store), trace.limiters(&model));
+    for (number, (limit, step)) in trace.steps.iter().enumerate() {
+        step.time.apply(&clock);
+        let (limiter, expected) = (&limiters[*limit], &expected[*limit]);
+        let answer = step.act.apply(&store, limiter, KEY);
+        let wanted = step.act.apply(&model, expected, KEY);
+        let wanted = wanted.map(|answer| answer.in_ticks(tick));
+        assert_eq!(answer, wanted, "{step:?}, number {number}, at {:?}", clock.now());
+        let (Act::Check(cost), Some(answer)) = (step.act, answer) else { continue };
+        let now = clock.now();
+        for later in edges(&answer, tick) {
+            clock.set(now.after(later));
+            let wanted = expected.peek_n(KEY, cost).in_ticks(tick);
+            assert_eq!(limiter.peek_n(KEY, cost), wanted, "{later:?} after {step:?} at {now:?}");
+        }
+        clock.set(now);
+    }
+}
+
+/// While only the counts of a key's limits differ, a trace without its denied requests gives the
+/// same other decisions.
+pub fn denials_are_free_under_tiers<S: StoreUnderTest>(
+    make: impl Fn(ManualClock) -> S,
+    trace: &ChangingTrace,
+) {
+    let clock = trace.clock();
+    let all = trace.play(&make(clock.clone()), &clock);
+    let clock = trace.clock();
+    let store = make(clock.clone());
+    let limiters = trace.limiters(&store);
+    for ((limit, step), answer) in trace.steps.iter().zip(all) {
+        step.time.apply(&clock);
+        let denied = answer.is_some_and(|answer| !answer.is_allowed());
+        if !(denied && matches!(step.act, Act::Check(_))) {
+            assert_eq!(step.act.apply(&store, &limiters[*limit], KEY), answer, "{step:?}");
+        }
     }
 }
 

@@ -21,6 +21,16 @@ impl Rate {
         Rate { count: limit.count().into(), period: limit.period().as_nanos().into() }
     }
 
+    /// So many units, in P-ths, rounded up to a part of a unit: as many P-ths as N and P have as a
+    /// common divisor.
+    fn fraction(&self, units: &BigRational) -> BigInt {
+        let mut part = (self.count.clone(), self.period.clone());
+        while part.1 != 0.into() {
+            part = (part.1.clone(), part.0 % part.1);
+        }
+        (units * &self.period / &part.0).ceil().to_integer() * part.0
+    }
+
     /// So many whole units, in P-ths.
     fn units(&self, units: u64) -> BigInt {
         &self.period * units
@@ -49,6 +59,12 @@ impl Tokens {
         Tokens { rate, tokens: most.clone(), most, counted_at: 0 }
     }
 
+    pub(super) fn with_used(limit: &Limit, at: u128, used: &BigRational) -> Tokens {
+        let full = Tokens::new(limit);
+        let tokens = &full.most - full.rate.fraction(used);
+        Tokens { tokens, counted_at: at, ..full }
+    }
+
     fn tokens_at(&self, at: u128) -> BigInt {
         (&self.tokens + self.rate.flow(at - self.counted_at)).min(self.most.clone())
     }
@@ -61,6 +77,10 @@ impl Model for Tokens {
 
     fn is_new(&self, at: u128) -> bool {
         self.tokens_at(at) == self.most
+    }
+
+    fn used(&self, at: u128) -> BigRational {
+        BigRational::new(&self.most - self.tokens_at(at), self.rate.period.clone())
     }
 
     fn take(&mut self, at: u128, cost: u64) {
@@ -90,6 +110,11 @@ impl Meter {
         Meter { brim: leak.units(limit.capacity()), leak, level: 0.into(), measured_at: 0 }
     }
 
+    pub(super) fn with_used(limit: &Limit, at: u128, used: &BigRational) -> Meter {
+        let empty = Meter::new(limit);
+        Meter { level: empty.leak.fraction(used), measured_at: at, ..empty }
+    }
+
     fn level_at(&self, at: u128) -> BigInt {
         (&self.level - self.leak.flow(at - self.measured_at)).max(0.into())
     }
@@ -102,6 +127,10 @@ impl Model for Meter {
 
     fn is_new(&self, at: u128) -> bool {
         self.level_at(at) == 0.into()
+    }
+
+    fn used(&self, at: u128) -> BigRational {
+        BigRational::new(self.level_at(at), self.leak.period.clone())
     }
 
     fn take(&mut self, at: u128, cost: u64) {
@@ -134,6 +163,14 @@ impl Queue {
         Queue { places: limit.capacity() - 1, count, distance: period, free_turn: 0.into() }
     }
 
+    /// The turns that are taken follow `at`: so many distances later is the first free one.
+    pub(super) fn with_used(limit: &Limit, at: u128, used: &BigRational) -> Queue {
+        let idle = Queue::new(limit);
+        // A P-th of a unit waits for a P-th of the distance, which is one N-th of a nanosecond.
+        let free_turn = idle.moment(at) + Rate::of(limit).fraction(used);
+        Queue { free_turn, ..idle }
+    }
+
     fn moment(&self, at: u128) -> BigInt {
         &self.count * at
     }
@@ -151,6 +188,11 @@ impl Model for Queue {
 
     fn is_new(&self, at: u128) -> bool {
         self.free_turn <= self.moment(at)
+    }
+
+    fn used(&self, at: u128) -> BigRational {
+        let ahead = (&self.free_turn - self.moment(at)).max(0.into());
+        BigRational::new(ahead, self.distance.clone())
     }
 
     fn take(&mut self, at: u128, cost: u64) {

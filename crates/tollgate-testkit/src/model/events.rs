@@ -2,14 +2,27 @@
 
 use tollgate::{Align, CalendarUnit, Limit};
 
-use super::Model;
+use num_bigint::BigInt;
+use num_rational::BigRational;
+
 use super::calendar::{Zone, same_window};
+use super::{Model, started};
 
 /// What was taken and when, oldest first.
 type Events = Vec<(u128, u128)>;
 
 fn sum(events: &Events, counts: impl Fn(u128) -> bool) -> u128 {
     events.iter().filter(|(at, _)| counts(*at)).map(|(_, cost)| cost).sum()
+}
+
+/// So many whole units.
+fn whole(units: u128) -> BigRational {
+    BigRational::from_integer(BigInt::from(units))
+}
+
+/// So many units, rounded up to whole ones.
+fn rounded_up(units: &BigRational) -> u128 {
+    units.ceil().to_integer().try_into().expect("units are not negative")
 }
 
 /// Takes `units` out of the events that `counts` says, the latest first.
@@ -34,6 +47,7 @@ enum Windows {
 #[derive(Debug)]
 pub(super) struct Fixed {
     count: u128,
+    window: u128,
     windows: Windows,
     events: Events,
 }
@@ -47,7 +61,7 @@ impl Fixed {
             Align::Calendar(unit) => Windows::Calendar(unit, Zone::new(limit.zone_name())),
             other => unimplemented!("no model of {other:?} yet"),
         };
-        Fixed { count: limit.capacity().into(), windows, events: Events::new() }
+        Fixed { count: limit.capacity().into(), window, windows, events: Events::new() }
     }
 
     /// Whether what was taken at `event` counts at `at`.
@@ -74,6 +88,31 @@ impl Fixed {
     fn used(&self, at: u128) -> u128 {
         sum(&self.events, |event| self.counts(event, at))
     }
+
+    /// The start of the window that holds `at`.
+    fn start(&self, at: u128) -> u128 {
+        match &self.windows {
+            Windows::Epoch(window) => at / window * window,
+            Windows::First(window) => self.began(at, *window).unwrap_or(at),
+            Windows::Calendar(unit, zone) => {
+                // A window of the calendar is never twice as long as it is called.
+                let (mut before, mut inside) = (at.saturating_sub(2 * self.window), at);
+                if same_window([before, at], *unit, zone) {
+                    // Time begins within the window.
+                    return before;
+                }
+                while inside - before > 1 {
+                    let middle = before + (inside - before) / 2;
+                    if same_window([middle, at], *unit, zone) {
+                        inside = middle;
+                    } else {
+                        before = middle;
+                    }
+                }
+                inside
+            }
+        }
+    }
 }
 
 impl Model for Fixed {
@@ -83,6 +122,19 @@ impl Model for Fixed {
 
     fn is_new(&self, at: u128) -> bool {
         self.used(at) == 0
+    }
+
+    fn used(&self, at: u128) -> BigRational {
+        whole(self.used(at))
+    }
+
+    fn newest(&self, seen: u128) -> u128 {
+        self.start(seen)
+    }
+
+    fn scaled(&self, at: u128, ratio: &BigRational, to: &Limit) -> Box<dyn Model> {
+        // The window stays where it is.
+        started(to, self.start(at), &(whole(self.used(at)) * ratio))
     }
 
     fn take(&mut self, at: u128, cost: u64) {
@@ -135,6 +187,34 @@ impl Model for Log {
         self.used(at) == 0
     }
 
+    fn used(&self, at: u128) -> BigRational {
+        whole(self.used(at))
+    }
+
+    fn scaled(&self, at: u128, ratio: &BigRational, to: &Limit) -> Box<dyn Model> {
+        // At each later moment what is left of the log has its share, rounded up once.
+        let mut scaled = Log::new(to);
+        for (index, (event, _)) in self.events.iter().enumerate() {
+            if at >= event + self.window {
+                continue;
+            }
+            let share_from = |index: usize| -> u128 {
+                let sum = self.events[index..].iter().map(|(_, cost)| cost).sum();
+                rounded_up(&(whole(sum) * ratio))
+            };
+            scaled.events.push((*event, share_from(index) - share_from(index + 1)));
+        }
+        Box::new(scaled)
+    }
+
+    fn moved(&self, from: u128, to: u128, limit: &Limit) -> Box<dyn Model> {
+        let mut moved = Log::new(limit);
+        for (event, cost) in self.events.iter().filter(|(event, _)| from < event + self.window) {
+            moved.events.push((event.saturating_sub(from - to), *cost));
+        }
+        Box::new(moved)
+    }
+
     fn take(&mut self, at: u128, cost: u64) {
         self.events.push((at, cost.into()));
     }
@@ -174,6 +254,24 @@ impl Model for Counter {
 
     fn is_new(&self, at: u128) -> bool {
         self.used(at) == 0
+    }
+
+    fn used(&self, at: u128) -> BigRational {
+        whole(self.used(at))
+    }
+
+    fn scaled(&self, at: u128, ratio: &BigRational, to: &Limit) -> Box<dyn Model> {
+        // The count of each window by itself.
+        let mut scaled = Counter::new(to);
+        for window in [(at / self.window).checked_sub(1), Some(at / self.window)] {
+            let Some(window) = window else { continue };
+            let count = sum(&self.events, |event| event / self.window == window);
+            if count > 0 {
+                let units = rounded_up(&(whole(count) * ratio));
+                scaled.events.push((window * self.window, units));
+            }
+        }
+        Box::new(scaled)
     }
 
     fn take(&mut self, at: u128, cost: u64) {

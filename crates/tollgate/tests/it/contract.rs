@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{Limit, ManualClock, MemoryStore};
-use tollgate_testkit::{NANO, StoreUnderTest, cases, manual, store_contract, with_rewinds};
+use tollgate_testkit::{
+    NANO, StoreUnderTest, cases, manual, store_contract, store_contract_of_changes, with_rewinds,
+};
 
 fn store(clock: ManualClock) -> MemoryStore {
     MemoryStore::builder().clock(clock).max_keys(10_000).build().expect("the bound is possible")
 }
 
 store_contract!(store, NANO, cases: 128);
+store_contract_of_changes!(store, NANO, cases: 128);
 
 proptest! {
     #![proptest_config(cases(48))]

@@ -136,8 +136,9 @@ impl Pair {
         let there = self.models[key].peek_n(self.clock.now().as_nanos(), 1).remaining.min(most);
         let taken = self.limiter.take_up_to(key, most);
         assert_eq!(taken.units, there, "{:?}", self.limiter);
-        if there > 0 {
-            self.agrees(key, there, taken.decision);
+        // A denial re-dates the state if the clock was stepped.
+        if most > 0 {
+            self.agrees(key, there.max(1), taken.decision);
         }
     }
 
@@ -147,7 +148,10 @@ impl Pair {
         let began = self.clock.now();
         let expected = self.models[key].peek_n(began.as_nanos(), cost);
         match self.limiter.reserve_for(key, cost, Duration::from_secs(60)) {
-            Err(error) => assert_eq!(Answer::from(*error.decision()), expected),
+            Err(error) => {
+                assert_eq!(Answer::from(*error.decision()), expected);
+                self.models[key].check_n(began.as_nanos(), cost);
+            }
             Ok(reservation) => {
                 let told = reservation.decision();
                 assert!(expected.is_allowed(), "{:?}", self.limiter);

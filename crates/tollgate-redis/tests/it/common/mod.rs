@@ -108,8 +108,18 @@ pub(crate) fn asking(url: &str) -> RedisStore {
 pub(crate) struct InjectedLimiter(pub(crate) RedisLimiter);
 
 pub(crate) fn injected(clock: ManualClock) -> Injected {
+    Injected::new(store(), store_without_cache(), clock)
+}
+
+/// The same without the deny cache: limiters of one name share their keys, and each has the exact
+/// figures of the others' denials.
+pub(crate) fn injected_without_cache(clock: ManualClock) -> Injected {
+    Injected::new(store_without_cache(), store_without_cache(), clock)
+}
+
+fn store_without_cache() -> &'static RedisStore {
     static ASKING: OnceLock<RedisStore> = OnceLock::new();
-    Injected::new(store(), ASKING.get_or_init(|| asking(&server().url())), clock)
+    ASKING.get_or_init(|| asking(&server().url()))
 }
 
 impl StoreUnderTest for Injected {

@@ -8,13 +8,12 @@ use tollgate::{Block, Cost, KeyPart, Limit, Listing, Numbers, Override, Policy, 
 #[derive(Debug)]
 pub(crate) struct Dice {
     seed: u64,
-    /// Whether a key may come under other numbers. Then there are no sliding logs, which are scaled
-    /// at once and in memory when something is next taken, and no reservations, which give back by
-    /// the numbers in force and in memory by their own.
+    /// Whether the limits of a key may change. Then there are no reservations, which give back under
+    /// the active limits here and under their own in memory.
     changes_numbers: bool,
 }
 
-const LIMITS: [&str; 14] = [
+const LIMITS: [&str; 17] = [
     "10/s burst 5",
     "4/s",
     "2/s burst 12",
@@ -29,6 +28,9 @@ const LIMITS: [&str; 14] = [
     "8/s sliding_counter",
     "5/500ms sliding_counter",
     "1/s",
+    "2/s fixed_window",
+    "3/s sliding_log",
+    "3/s sliding_counter",
 ];
 
 /// A request as it was made up.
@@ -54,7 +56,7 @@ impl Dice {
         Dice { seed, changes_numbers: seed.is_multiple_of(2) }
     }
 
-    /// Whether a key may come under other numbers.
+    /// Whether the limits of a key may change.
     pub(crate) fn changes_numbers(&self) -> bool {
         self.changes_numbers
     }
@@ -78,9 +80,6 @@ impl Dice {
 
     fn limit(&mut self) -> Limit {
         let text = self.pick(&LIMITS);
-        if text.contains("log") && self.changes_numbers {
-            return self.limit();
-        }
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 

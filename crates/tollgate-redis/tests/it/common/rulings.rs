@@ -81,15 +81,9 @@ impl Said {
         (self.allowed, self.reason, self.error.clone(), blocked)
     }
 
-    /// Whether two say the same, waits differing by no more than `slack`. Of denials whose waits
-    /// differ by less than a microsecond, another may be the longest.
-    pub(crate) fn agrees(&self, other: &Said, slack: Duration) -> bool {
-        let mut other = other.clone();
-        other.snap(self, slack);
-        self.is_like(&other)
-    }
-
-    fn is_like(&self, other: &Said) -> bool {
+    /// Whether two say the same. Of denials whose waits differ by less than a microsecond, another may
+    /// be the longest.
+    pub(crate) fn agrees(&self, other: &Said) -> bool {
         let wait = |of: &Said, rule: &Option<String>| {
             let found = of.rules.iter().find(|of| Some(&of.rule) == rule.as_ref());
             found.map(|of| of.retry_after)
@@ -100,27 +94,5 @@ impl Said {
             && wait(self, &own.rule) == wait(self, &its.rule);
         let decided = if as_long { its.clone() } else { own.clone() };
         Said { decided, ..self.clone() } == *other
-    }
-
-    /// Takes on the waits of `other` that are close.
-    fn snap(&mut self, other: &Said, slack: Duration) {
-        let snap = |own: &mut Duration, its: Duration| {
-            if own.abs_diff(its) <= slack {
-                *own = its;
-            }
-        };
-        let snap_some = |own: &mut Option<Duration>, its: Option<Duration>| {
-            if let (Some(own), Some(its)) = (own, its) {
-                snap(own, its);
-            }
-        };
-        snap(&mut self.delay, other.delay);
-        snap(&mut self.decided.reset_after, other.decided.reset_after);
-        snap_some(&mut self.decided.retry_after, other.decided.retry_after);
-        for (own, its) in self.rules.iter_mut().zip(&other.rules) {
-            snap(&mut own.reset_after, its.reset_after);
-            snap(&mut own.delay, its.delay);
-            snap_some(&mut own.retry_after, its.retry_after);
-        }
     }
 }

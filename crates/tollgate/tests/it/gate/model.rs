@@ -87,7 +87,8 @@ impl GateModel {
         for applied in self.applied(asked).unwrap_or_default() {
             for (position, limit) in applied.numbers.limits().iter().enumerate() {
                 let model = self.limits.entry((applied.key.clone(), position));
-                model.or_insert_with(|| KeyModel::new(limit)).refund(now, applied.cost);
+                let model = model.or_insert_with(|| KeyModel::new(limit));
+                model.refund_under(limit, now, applied.cost);
             }
         }
     }
@@ -138,14 +139,21 @@ impl GateModel {
             for (position, limit) in applied.numbers.limits().iter().enumerate() {
                 let model = self.limits.entry((applied.key.clone(), position));
                 let model = model.or_insert_with(|| KeyModel::new(limit));
-                charges.push((applied, position, model.peek_n(now, applied.cost)));
+                let answer = model.peek_under(limit, now, applied.cost);
+                charges.push(((applied, position, limit), answer));
             }
         }
-        let all = charges.iter().all(|(.., answer)| answer.is_allowed());
-        let said = charges.into_iter().map(|(applied, position, answer)| {
+        let all = charges.iter().all(|(_, answer)| answer.is_allowed());
+        let is_valid = charges.iter().all(|(_, answer)| answer.retry_after.is_some());
+        let said = charges.into_iter().map(|((applied, position, limit), answer)| {
             let model = self.limits.get_mut(&(applied.key.clone(), position));
             let model = model.expect("looked at above");
-            let answer = if take && all { model.check_n(now, applied.cost) } else { answer };
+            let mut answer = answer;
+            if take && all {
+                answer = model.check_under(limit, now, applied.cost);
+            } else if take && is_valid && applied.cost > 0 {
+                model.deny_under(limit, now);
+            }
             said(applied, answer)
         });
         said.collect()

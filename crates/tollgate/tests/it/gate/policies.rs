@@ -19,6 +19,7 @@ pub(super) struct Step {
     user: Option<&'static str>,
     route: Option<&'static str>,
     tokens: Option<&'static str>,
+    tier: Option<&'static str>,
     cost: Option<u64>,
 }
 
@@ -36,9 +37,12 @@ impl Step {
     }
 
     pub(super) fn asked(&self) -> Asked<'_> {
-        let tier = self.user.and_then(tier_of);
-        let attributes =
-            [("user", self.user), ("route", self.route), ("tokens", self.tokens), ("tier", tier)];
+        let attributes = [
+            ("user", self.user),
+            ("route", self.route),
+            ("tokens", self.tokens),
+            ("tier", self.tier),
+        ];
         let known = attributes.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let request = known.collect::<Request<'_>>();
         let request = match self.cost {
@@ -49,19 +53,19 @@ impl Step {
     }
 }
 
-/// A user is always of one tier, so that a key's numbers stay: changing ones keep a share, which
-/// the model does not know.
-fn tier_of(user: &str) -> Option<&'static str> {
-    match user {
-        "ana" => Some("pro"),
-        "ben" => Some("internal"),
-        "eve" => Some("unknown"),
-        _ => None,
-    }
-}
-
 fn limits() -> impl Strategy<Value = Limit> {
-    prop_oneof![4 => prop::sample::select(one_limit_of_each()), 1 => any_limits(NANO)]
+    let minute = Duration::from_secs(60);
+    let tiers = vec![
+        Limit::per_second(3),
+        Limit::fixed_window(4, minute),
+        Limit::sliding_log(3, minute),
+        Limit::sliding_counter(25, minute),
+    ];
+    prop_oneof![
+        4 => prop::sample::select(one_limit_of_each()),
+        2 => prop::sample::select(tiers),
+        1 => any_limits(NANO),
+    ]
 }
 
 fn several() -> impl Strategy<Value = Vec<Limit>> {
@@ -112,9 +116,7 @@ fn rules() -> impl Strategy<Value = Rule> {
         let mut rule = Rule::new("to be named").key(key);
         rule.numbers = numbers;
         rule.matches.extend(matches.map(|condition| ("route".to_owned(), condition)));
-        if is_per_user(&rule) {
-            rule.tiers = tiers.into_iter().map(|(tier, of)| (tier.to_owned(), of)).collect();
-        }
+        rule.tiers = tiers.into_iter().map(|(tier, of)| (tier.to_owned(), of)).collect();
         (rule.cost, rule.shadow, rule.block) = rest;
         rule
     })
@@ -148,8 +150,27 @@ pub(super) fn policies() -> impl Strategy<Value = Policy> {
                 policy = policy.with_override(own);
             }
         }
-        policy
+        without_unlimited_blocks(policy)
     })
+}
+
+/// A key that is blocked under one tier and unlimited under another has no figures for the model.
+fn without_unlimited_blocks(mut policy: Policy) -> Policy {
+    let is_limited = |numbers: &Numbers| *numbers != Numbers::Unlimited;
+    for rule in policy.rules.iter_mut().filter(|rule| rule.block.is_some()) {
+        let shared = policy.tiers.values().filter_map(|rules| rules.get(&rule.name));
+        let own = policy.overrides.iter().filter_map(|own| own.numbers.get(&rule.name));
+        if ![&rule.numbers]
+            .into_iter()
+            .chain(rule.tiers.values())
+            .chain(shared)
+            .chain(own)
+            .all(is_limited)
+        {
+            rule.block = None;
+        }
+    }
+    policy
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -173,12 +194,14 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Some("abc")),
         1 => Just(Some("18446744073709551615")),
     ];
+    let tier =
+        prop::option::weighted(0.5, prop::sample::select(&["pro", "internal", "unknown"][..]));
     let said = prop_oneof![4 => 1..6_u64, 1 => Just(11), 1 => Just(0)];
     let cost = prop::option::weighted(0.4, said);
-    let step = (idle, act, (known(&USERS), known(&ROUTES), tokens), cost).prop_map(
-        |(idle, act, (user, route, tokens), cost)| {
+    let step = (idle, act, (known(&USERS), known(&ROUTES), tokens, tier), cost).prop_map(
+        |(idle, act, (user, route, tokens, tier), cost)| {
             let idle = Duration::from_nanos(idle);
-            Step { idle, act, user, route, tokens, cost }
+            Step { idle, act, user, route, tokens, tier, cost }
         },
     );
     prop::collection::vec(step, 1..50)

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Override, Policy, Request,
-    Rule, SnapshotError, Status, Timestamp,
+    Algorithm, Align, Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Override,
+    Policy, Request, Rule, SnapshotError, Status, Timestamp,
 };
-use tollgate_testkit::{NANO, StoreUnderTest, Trace, cases, one_limit_of_each, with_refunds};
+use tollgate_testkit::{
+    NANO, StoreUnderTest, Trace, cases, monotone, one_limit_of_each, with_refunds,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -436,4 +438,33 @@ fn numbers_that_change_while_a_snapshot_is_written_lose_no_key() {
     assert!(used.contains(&17), "some were written after the change");
     // 8 of 10 are 16 of 20; who was written after the change took one more.
     assert!(used.iter().all(|used| [16, 17].contains(used)), "{used:?}");
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    /// A snapshot restored under an earlier clock shifts all its states: what counted still counts.
+    #[test]
+    fn a_snapshot_restored_under_an_earlier_clock_keeps_what_was_used(
+        trace in monotone(NANO), back in 1..1_000_000_000_000_000_u64
+    ) {
+        let clock = trace.clock();
+        let store = builder(&clock).build().unwrap();
+        trace.play(&store, &clock);
+        let before = store.limiter("trace", trace.limit.clone()).unwrap().status("the key");
+        let earlier = ManualClock::at(Timestamp::from_nanos(clock.now().as_nanos().saturating_sub(back)));
+        let restored = restarted(&store, &earlier);
+        let after = restored.limiter("trace", trace.limit.clone()).unwrap().status("the key");
+        prop_assert_eq!(after.used(), before.used());
+        prop_assert_eq!(after.remaining(), before.remaining());
+        let is_shifted_whole = match trace.limit.algorithm() {
+            Algorithm::FixedWindow => trace.limit.align() == Align::First,
+            algorithm => algorithm != Algorithm::SlidingCounter,
+        };
+        // No moment is earlier than 1970.
+        let has_room = u128::from(earlier.now().as_nanos()) > trace.limit.period().as_nanos();
+        if is_shifted_whole && has_room {
+            prop_assert_eq!(after.reset_after(), before.reset_after());
+        }
+    }
 }
