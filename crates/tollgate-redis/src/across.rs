@@ -203,7 +203,7 @@ impl RedisStore {
         let (met, held) = self.try_groups_once(groups, keep).await?;
         if !met.iter().all(|met| met.fits) {
             for (group, met) in groups.iter().zip(&met).filter(|(_, met)| met.is_scaled) {
-                Box::pin(rescale::rescale_all(self, &group.charges, met.now)).await?;
+                Box::pin(rescale::rescale_denied(self, &group.charges, met.now)).await?;
             }
         }
         Ok((met, held))

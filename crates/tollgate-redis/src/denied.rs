@@ -163,7 +163,9 @@ impl Denials {
                 now.saturating_add(since)
             }
         };
-        is_enough.then(|| Known { now, state: state.clone(), may_refuse: !is_old })
+        // The server re-dates such a state.
+        let is_stepped = charge.limiter.terms.ported.is_stepped(state, now);
+        (is_enough && !is_stepped).then(|| Known { now, state: state.clone(), may_refuse: !is_old })
     }
 
     /// For how long the key of a rule that blocks so is blocked, if that is known, and its place.

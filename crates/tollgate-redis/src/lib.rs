@@ -34,6 +34,7 @@ mod bounds;
 mod breaker;
 mod change;
 mod charge;
+mod clock_steps;
 mod connection;
 mod denied;
 mod error;

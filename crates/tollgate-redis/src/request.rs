@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::fetch::{self, Conversion};
 use crate::layout::shown;
 use crate::limiter::Inner;
-use crate::rescale;
+use crate::rescale::{self, Replacement};
 use crate::reservation::Claim;
 use crate::script::{self, Packed};
 use crate::store::RedisStore;
@@ -99,11 +99,11 @@ impl Met {
         Met { now, fits: false, states, is_contended, is_scaled, rules }
     }
 
-    /// Whether a refusal may be repeated without asking. What a request on its way holds may be back
-    /// at once, and what is kept in other numbers comes back at their pace, not at that of those
-    /// that ask.
+    /// Whether a denial may be repeated without asking. What a request on its way holds may be back
+    /// at once. A converted state recovers under the limit that asks: it was stored, or its
+    /// conversion commutes with time.
     pub(crate) fn may_be_learned(&self) -> bool {
-        !self.is_contended && !self.is_scaled
+        !self.is_contended
     }
 }
 
@@ -212,7 +212,7 @@ impl RedisStore {
     ) {
         if met.fits {
             self.denials().outdate(places);
-        } else if met.may_be_learned() || (how.hold.is_some() && !met.is_scaled) {
+        } else if met.may_be_learned() || how.hold.is_some() {
             // A caller's reservation cannot tell what requests on their way hold from what other
             // callers hold for as long as itself.
             self.denials().learn(charges, places, met);
@@ -225,8 +225,8 @@ impl RedisStore {
         charges: &[Asked<'_>],
         how: How<'_>,
     ) -> Result<Met, StoreError> {
-        // What the script is to take states of other numbers for.
-        let mut replaced: Vec<Vec<u8>> = Vec::new();
+        // Converted states, by charge.
+        let mut replaced: Vec<Replacement> = Vec::new();
         let mut conversion: Option<Box<Conversion<'_>>> = None;
         let tries = charges.len() + TRIES;
         let mut tried = 0;
@@ -245,6 +245,7 @@ impl RedisStore {
                     if let Some(conversion) = conversion {
                         Box::pin(conversion.release()).await;
                     }
+                    self.count_redated(replaced.iter().filter(|one| one.is_redated).count());
                     let (fits, is_contended) = (verdict == 1, verdict == script::HELD);
                     return Ok(Met { now, fits, states, is_contended, is_scaled, rules });
                 }
@@ -264,7 +265,7 @@ impl RedisStore {
                 }
                 script::OTHER => {
                     let converted = Box::pin(self.convert(culprit, now, &mut conversion));
-                    replaced.resize(charges.len(), Vec::new());
+                    replaced.resize_with(charges.len(), Replacement::default);
                     replaced[number] = converted.await?;
                 }
                 script::CALENDAR => culprit.limiter.learn_window(now),
@@ -283,20 +284,17 @@ impl RedisStore {
         Err(StoreError::Script(format!("no answer after {tries} tries")))
     }
 
-    /// Converts the state of a charge, if it is this request's turn. What the script is to take the
-    /// state for, if it is a string; empty otherwise.
+    /// Converts the state of a charge, if it is this request's turn. Empty otherwise.
     async fn convert<'s>(
         &'s self,
         charge: &Asked<'_>,
         now: u64,
         conversion: &mut Option<Box<Conversion<'s>>>,
-    ) -> Result<Vec<u8>, StoreError> {
+    ) -> Result<Replacement, StoreError> {
         let conversion = conversion.get_or_insert_with(|| Box::new(Conversion::new(self)));
-        let Some(state) = conversion.fetch(&charge.key).await? else { return Ok(Vec::new()) };
-        if charge.limiter.terms.is_log() {
-            rescale::rescale_fetched(self, charge, &state, now).await?;
-            return Ok(Vec::new());
-        }
+        let Some(state) = conversion.fetch(&charge.key).await? else {
+            return Ok(Replacement::default());
+        };
         Ok(rescale::replacement(charge, &state, now)?.unwrap_or_default())
     }
 
@@ -325,7 +323,7 @@ impl RedisStore {
         &self,
         charges: &[Asked<'_>],
         how: How<'_>,
-        replaced: &[Vec<u8>],
+        replaced: &[Replacement],
     ) -> Result<Reply, StoreError> {
         let now = self.told_time();
         let mut keys: Vec<&[u8]> = charges.iter().map(|charge| charge.key.as_slice()).collect();
@@ -363,7 +361,7 @@ pub(crate) fn packed(charges: &[Asked<'_>]) -> Vec<u8> {
 }
 
 /// What the states of some charges are to be taken for, each behind the charge's number.
-fn replacements(replaced: &[Vec<u8>]) -> Vec<u8> {
-    let numbered = (1..=u8::MAX).zip(replaced).filter(|(_, scaled)| !scaled.is_empty());
-    numbered.flat_map(|(number, scaled)| [&[number], scaled.as_slice()].concat()).collect()
+fn replacements(replaced: &[Replacement]) -> Vec<u8> {
+    let numbered = (1..=u8::MAX).zip(replaced).filter(|(_, one)| !one.packed.is_empty());
+    numbered.flat_map(|(number, one)| [&[number], one.packed.as_slice()].concat()).collect()
 }

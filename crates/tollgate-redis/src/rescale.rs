@@ -1,7 +1,7 @@
 //! States made under other numbers: read, scaled in proportion as in memory, and written back
 //! unless they have changed meanwhile. Two round trips more, once a key after a change.
 
-use tollgate::port::{Debt, Shape, State};
+use tollgate::port::{ConvertedState, Debt, Shape, State};
 
 use crate::bounds::{MOST_DEBT, MOST_EXACT};
 use crate::error::StoreError;
@@ -19,16 +19,7 @@ struct Found {
     records: Vec<u8>,
 }
 
-/// Brings a key's state under the charge's limit.
-pub(crate) async fn rescale(
-    store: &RedisStore,
-    charge: &Asked<'_>,
-    now: u64,
-) -> Result<(), StoreError> {
-    rescale_fetched(store, charge, &fetch(store, &charge.key).await?, now).await
-}
-
-/// [`rescale`] of a state that has been fetched.
+/// Brings a state that has been fetched under the charge's limit, if it has not changed meanwhile.
 pub(crate) async fn rescale_fetched(
     store: &RedisStore,
     charge: &Asked<'_>,
@@ -37,11 +28,12 @@ pub(crate) async fn rescale_fetched(
 ) -> Result<(), StoreError> {
     let Some(found) = found(kept, charge)? else { return Ok(()) };
     let terms = &charge.limiter.terms;
-    if found.terms.tag == terms.tag && !kept.is_claimed() {
+    let is_converted = found.terms.tag == terms.tag && !kept.is_claimed();
+    if is_converted && !terms.ported.is_stepped(&found.state, now) {
         // Another client has converted it.
         return Ok(());
     }
-    let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
+    let ConvertedState { state, is_redated, .. } = found.converted(terms, now);
     let records = rewritten(&found, terms, &state, now);
     let fresh_at = fresh_at(terms, &state, &records);
     let new =
@@ -58,29 +50,46 @@ pub(crate) async fn rescale_fetched(
     }
     args.push(fresh_at.as_bytes());
     args.extend(new.iter().map(Vec::as_slice));
-    // Whether it was swapped or somebody else was first: the next try sees.
-    Reply::read(store.connection().run(&[&charge.key], &args).await?).map(drop)
+    // If another client was first, the next try finds its state.
+    let reply = Reply::read(store.connection().run(&[&charge.key], &args).await?)?;
+    store.count_redated(usize::from(is_redated && reply.verdict == 1));
+    Ok(())
 }
 
-/// [`rescale`] of each.
-pub(crate) async fn rescale_all(
+/// [`rescale_fetched`] of each state that a denial stores under the limit of its charge.
+pub(crate) async fn rescale_denied(
     store: &RedisStore,
     charges: &[Asked<'_>],
     now: u64,
 ) -> Result<(), StoreError> {
     for charge in charges.iter().filter(|charge| charge.cost > 0) {
-        rescale(store, charge, now).await?;
+        let kept = fetch(store, &charge.key).await?;
+        let found = found(&kept, charge)?;
+        if found
+            .is_some_and(|found| found.converted(&charge.limiter.terms, now).is_stored_by_denial)
+        {
+            rescale_fetched(store, charge, &kept, now).await?;
+        }
     }
     Ok(())
 }
 
-/// The state that the script takes a fetched one for, if that has not changed meanwhile, and writes
-/// with what is taken. `None` if there is no state any more; only for states that are a string.
+/// A converted state as the script reads it.
+#[derive(Debug, Default)]
+pub(crate) struct Replacement {
+    /// What was found, the state that replaces it, and what becomes of that. Empty for no state.
+    pub(crate) packed: Vec<u8>,
+    /// Whether the state was re-dated, since the clock had moved back by more than the horizon.
+    pub(crate) is_redated: bool,
+}
+
+/// The state that the script takes a fetched one for, if that has not changed meanwhile. `None` if
+/// there is no state any more.
 pub(crate) fn replacement(
     charge: &Asked<'_>,
     kept: &StoredState,
     now: u64,
-) -> Result<Option<Vec<u8>>, StoreError> {
+) -> Result<Option<Replacement>, StoreError> {
     let Some(found) = found(kept, charge)? else { return Ok(None) };
     let terms = &charge.limiter.terms;
     let old = match kept {
@@ -88,12 +97,21 @@ pub(crate) fn replacement(
         StoredState::Hash(fields) => [field(fields, b"h"), field(fields, b"r")].concat(),
         StoredState::Nothing => return Ok(None),
     };
-    let state = terms.ported.rescale(&found.terms.ported, &found.state, now);
+    let converted = found.converted(terms, now);
+    let ConvertedState { state, is_stored_by_denial, is_redated } = converted;
     let records = rewritten(&found, terms, &state, now);
-    let new = written(terms, &state, &records).concat();
     let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(0).to_be_bytes();
+    let new = match &state {
+        State::SlidingLog(entries) => {
+            let LogText { header, entries } = log_text(terms, entries);
+            [&header, &length(&records)[..], &records, &entries].concat()
+        }
+        _ => written(terms, &state, &records).concat(),
+    };
     let fresh_at = Packed::default().signed(fresh_at(terms, &state, &records)).0;
-    Ok(Some([&length(&old)[..], &old, &length(&new), &new, &fresh_at].concat()))
+    let stays = [u8::from(is_stored_by_denial)];
+    let packed = [&length(&old)[..], &old, &length(&new), &new, &fresh_at, &stays].concat();
+    Ok(Some(Replacement { packed, is_redated }))
 }
 
 /// From when on a state is worthless, with what is reserved of it.
@@ -110,11 +128,15 @@ pub(crate) async fn look(
     now: u64,
 ) -> Result<Option<State>, StoreError> {
     let kept = fetch(store, &charge.key).await?;
-    let Some(found) = found(&kept, charge)? else { return Ok(None) };
-    if found.terms.tag == charge.limiter.terms.tag && !kept.is_claimed() {
-        return Ok(None);
+    let found = found(&kept, charge)?;
+    Ok(found.map(|found| found.converted(&charge.limiter.terms, now).state))
+}
+
+impl Found {
+    /// The state under the limit of a charge.
+    fn converted(&self, terms: &Terms, now: u64) -> ConvertedState {
+        terms.ported.convert(&self.terms.ported, &self.state, now)
     }
-    Ok(Some(charge.limiter.terms.ported.rescale(&found.terms.ported, &found.state, now)))
 }
 
 fn found(kept: &StoredState, charge: &Asked<'_>) -> Result<Option<Found>, StoreError> {
@@ -207,8 +229,8 @@ fn rewritten_low(found: &Found, terms: &Terms, state: &State, (low, now): (Debt,
     };
     match (&found.terms.shape, &terms.shape) {
         (Shape::Bucket { .. }, Shape::Bucket { .. }) => {
-            let then = State::Bucket { at: now, owed: low };
-            owed(&terms.ported.rescale(&found.terms.ported, &then, now))
+            let low = terms.ported.debt_in_proportion(&found.terms.ported, low);
+            if low.micros < MOST_DEBT { low } else { Debt { micros: MOST_DEBT, parts: 0 } }
         }
         (_, Shape::Bucket { .. }) => owed(state),
         _ => Debt { micros: ANY, parts: 0 },
@@ -222,23 +244,32 @@ fn written(terms: &Terms, state: &State, records: &[u8]) -> Vec<Vec<u8>> {
         let words = if state.is_empty() { vec![0; terms.width()] } else { state };
         return vec![[&terms.tag, words.as_slice(), records].concat()];
     };
-    let mut total = 0_u64;
-    let packed: Vec<u8> = entries
-        .iter()
-        .flat_map(|(at, units)| {
-            total += units;
-            Packed::default().signed(script::moment(*at)).number(total).0
-        })
-        .collect();
-    let seen = entries.last().map_or(i64::MIN / 1024, |(at, _)| script::moment(*at));
-    let count = u64::try_from(entries.len()).unwrap_or(0);
-    let header = Packed::default().number(0).number(count).number(0).signed(seen).number(total);
-    let mut fields = vec![b"h".to_vec(), [terms.tag.as_slice(), &header.0].concat()];
-    for (number, chunk) in packed.chunks(ENTRIES * ENTRY).enumerate() {
+    let LogText { header, entries } = log_text(terms, entries);
+    let mut fields = vec![b"h".to_vec(), header];
+    for (number, chunk) in entries.chunks(ENTRIES * ENTRY).enumerate() {
         fields.extend([number.to_string().into_bytes(), chunk.to_vec()]);
     }
     if !records.is_empty() {
         fields.extend([b"r".to_vec(), records.to_vec()]);
     }
     fields
+}
+
+/// A log as it is kept: the tag with the header, and all entries one after the other.
+struct LogText {
+    header: Vec<u8>,
+    entries: Vec<u8>,
+}
+
+fn log_text(terms: &Terms, entries: &[(u64, u64)]) -> LogText {
+    let mut total = 0_u64;
+    let packed = entries.iter().flat_map(|(at, units)| {
+        total += units;
+        Packed::default().signed(script::moment(*at)).number(total).0
+    });
+    let packed: Vec<u8> = packed.collect();
+    let seen = entries.last().map_or(i64::MIN / 1024, |(at, _)| script::moment(*at));
+    let count = u64::try_from(entries.len()).unwrap_or(0);
+    let header = Packed::default().number(0).number(count).number(0).signed(seen).number(total);
+    LogText { header: [terms.tag.as_slice(), &header.0].concat(), entries: packed }
 }

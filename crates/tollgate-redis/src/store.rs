@@ -8,6 +8,7 @@ use std::time::Duration;
 use tollgate::{Clock, Limit, ManualClock};
 
 use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT, MAX_NAME};
+use crate::clock_steps::ClockSteps;
 use crate::connection::Connection;
 use crate::denied::Denials;
 use crate::error::StoreError;
@@ -48,6 +49,7 @@ struct Inner {
     tickets: AtomicU64,
     conversions: Conversions,
     evictions: Evictions,
+    clock_steps: ClockSteps,
 }
 
 impl RedisStore {
@@ -140,6 +142,17 @@ impl RedisStore {
 
     pub(crate) fn eviction_state(&self) -> &Evictions {
         &self.inner.evictions
+    }
+
+    /// How many states this process re-dated, because the clock of the server had moved back by more
+    /// than their limit needs from used up to fresh.
+    pub fn redated(&self) -> u64 {
+        self.inner.clock_steps.redated()
+    }
+
+    /// Counts states that were re-dated.
+    pub(crate) fn count_redated(&self, states: usize) {
+        self.inner.clock_steps.count(states, self.inner.connection.address());
     }
 
     pub(crate) fn denials(&self) -> &Denials {
@@ -241,7 +254,8 @@ impl RedisStoreBuilder {
         let denials = Denials::new(self.deny_cache_for, None, [random()?, random()?]);
         let tickets = AtomicU64::new(random()?);
         let (conversions, evictions) = (Conversions::default(), Evictions::default());
-        let inner = Inner { connection, tickets, conversions, evictions };
+        let clock_steps = ClockSteps::default();
+        let inner = Inner { connection, tickets, conversions, evictions, clock_steps };
         Ok(RedisStore { inner: Arc::new(inner), denials: Arc::new(denials), clock: None })
     }
 }

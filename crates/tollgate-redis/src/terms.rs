@@ -79,7 +79,11 @@ impl Terms {
                         begun.bytes(b"c").number(limit).signed(from).signed(to)
                     }
                 };
-                spec.number(units).number(0)
+                let nominal = match start {
+                    Windows::Calendar => self.limit.period().as_micros(),
+                    Windows::Epoch(_) | Windows::First(_) => 0,
+                };
+                spec.number(units).number(u64::try_from(nominal).unwrap_or(0))
             }
             Shape::SlidingCounter { limit, window } => {
                 let spec = begun.bytes(b"n").number(limit).number(window);

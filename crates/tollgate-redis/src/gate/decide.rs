@@ -197,11 +197,10 @@ impl RedisGate {
         let met = store.ask(&asked, how).await?;
         let told = Told::read(&met.rules, rules.len());
         let told = told.ok_or_else(|| StoreError::Script("its answer lacks a rule".to_owned()))?;
-        let is_scaled = met.is_scaled;
         let mut across = Across::of(met);
         // A caller's reservation cannot tell what requests on their way hold from what other callers
         // hold for as long as itself.
-        across.may_be_learned |= hold.is_some() && !is_scaled;
+        across.may_be_learned |= hold.is_some();
         Ok(Answer { across, told, claims })
     }
 }

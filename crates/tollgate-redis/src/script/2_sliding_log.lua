@@ -4,10 +4,18 @@
 -- Entries are numbered for good; those from `first` to `next` - 1 are there. So a search is a
 -- bisection, a take rewrites one field, and spent fields are dropped a few at a time: no call
 -- costs more than the logarithm of the limit. Totals wrap at 2^52; only differences count.
-local read_log, write_log, take_log, tell_log
+local read_log, write_log, take_log, store_log, tell_log
 if ARGV[3] == 'log' then
-    function read_log(key, tag, window)
-        local found = pcall('HMGET', key, 'h', 'r')
+    -- `converted` is the log of another limit as it is under this one: the tag and the header, the
+    -- records behind their length, and all entries, numbered from 0.
+    function read_log(key, tag, window, converted)
+        local found, entries
+        if converted then
+            local records, from = unpack('>I4c0', converted, #tag + 36)
+            found, entries = { sub(converted, 1, #tag + 35), records }, sub(converted, from)
+        else
+            found = pcall('HMGET', key, 'h', 'r')
+        end
         if found.err then
             return nil, OTHER
         end
@@ -17,6 +25,7 @@ if ARGV[3] == 'log' then
             tag = tag, window = window, limit = 0, cost = 0, records = found[2] or '',
             had_records = false, due = false, first = 0, next = 0, before = 0, seen = now, total = 0,
             at = now, view = 0, gone = 0, used = 0, field = 0, entry = 0, total_before = 0, find = 0,
+            entries = entries,
         }
         if head then
             if #head ~= #tag + 35 or sub(head, 1, #tag) ~= tag then
@@ -24,6 +33,10 @@ if ARGV[3] == 'log' then
             end
             log.first, log.next, log.before, log.seen, log.total = unpack('>I7I7I7i7I7', head, #tag + 1)
             if log.next > 9007199254740992 or log.first > log.next then
+                return nil, OTHER
+            end
+            -- The clock moved back by more than the window: the client re-dates the log.
+            if not entries and log.next > log.first and log.seen - window > now then
                 return nil, OTHER
             end
         elseif call('EXISTS', key) == 1 then
@@ -36,7 +49,10 @@ if ARGV[3] == 'log' then
 
         local fields = {}
         function log.field(number)
-            fields[number] = fields[number] or call('HGET', key, number) or ''
+            if not fields[number] then
+                fields[number] = entries and sub(entries, number * 896 + 1, number * 896 + 896)
+                    or call('HGET', key, number) or ''
+            end
             return fields[number]
         end
         -- The moment of an entry and the running total up to it.
@@ -104,9 +120,37 @@ if ARGV[3] == 'log' then
         call('PEXPIREAT', key, format('%d', (fresh + late) / 1000 + 4000000000001))
     end
 
+    -- Writes the entries of a converted log in place of what the key has.
+    local function write_entries(key, log)
+        call('UNLINK', key)
+        local write = { 'HSET', key }
+        for number = 0, floor((log.next - 1) / 64) do
+            write[#write + 1] = number
+            write[#write + 1] = log.field(number)
+            if #write > 200 then
+                call(spread(write))
+                write = { 'HSET', key }
+            end
+        end
+        if #write > 2 then
+            call(spread(write))
+        end
+    end
+
+    -- Writes a converted log, to which nothing is added.
+    function store_log(key, log)
+        write_entries(key, log)
+        if log.next > log.first or #log.records > 0 then
+            write_log(key, log, {}, {})
+        end
+    end
+
     -- Adds the cost at the log's moment, whether it fits or not.
     function take_log(key, log)
         local dropped = {}
+        if log.entries then
+            write_entries(key, log)
+        end
         if log.view == log.next and log.next > 0 then
             call('UNLINK', key)
             log.first, log.next, log.before, log.total = 0, 0, 0, 0

@@ -33,6 +33,14 @@ if what == 'change' then
                 return { now, OTHER, 1 }
             end
             words, records, known = sub(raw, #tag + 1, last), sub(raw, last + 1), true
+            -- The clock moved back by more than the horizon: the client re-dates the state. The
+            -- next decision does so for a window of the calendar.
+            local at, first, second = unpack('>i7I7', words)
+            second = #words == 21 and unpack('>I7', words, 15) or 0
+            local horizon = kind == 'b' and limit or 2 * window
+            if kind ~= 'c' and at - now > horizon and first + second > 0 then
+                return { now, OTHER, 1 }
+            end
         end
     end
 

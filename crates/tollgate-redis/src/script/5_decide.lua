@@ -2,9 +2,9 @@
 -- 'take' and 'look': KEYS[i] is charge i's key. ARGV[4] has all that is to be known of the charges, one
 -- after the other, since each argument costs as much as a decision's arithmetic: the tag of the limit
 -- behind its length, its kind, and five numbers, of which the fourth is the cost. There may be more:
--- ARGV[6] says what to take states of other numbers for; ARGV[7] is a reservation's time-out, and
+-- ARGV[6] has converted states; ARGV[7] is a reservation's time-out, and
 -- ARGV[7 + i] charge i's ticket with its units and amount. Answers with now, whether all fit, and each
--- state as it was met; a look does not bring a state under other numbers, and says OTHER for it.
+-- state as it was met; a look does not convert a state, and says OTHER for it.
 -- HELD says that they do not fit where what is missing is held by a reservation that ends no later
 -- than this one would, or within a second: it may be that of a request on its way.
 --
@@ -26,9 +26,26 @@ local reply, left, fresh = { now, 1, nil, nil, nil }, { nil, nil, nil, nil, nil,
 local specs, place, held = forced_specs or ARGV[4], 1, false
 -- Whether all of it is strings.
 local plain = true
--- States as they are under the charge's numbers, by charge, and from when on they are worthless: a
--- denial leaves them behind, so that what is owed comes back at these numbers' pace from now on.
-local adopted
+-- The client converts a state that was made under another limit, or that the clock is behind by more
+-- than its horizon. It sends the charge's number, what it found, the state under the charge's limit,
+-- from when on that is fresh, and whether a denial stores it. What has changed meanwhile is left out.
+local converted
+if forced == nil and ARGV[6] and ARGV[6] ~= '' then
+    converted = {}
+    local from = 1
+    while from <= #ARGV[6] do
+        local number, found, state, ends, stays
+        number, found, state, ends, stays, from = unpack('>BI4c0I4c0i7B', ARGV[6], from)
+        local raw = pcall('GET', KEYS[number])
+        if type(raw) == 'table' then
+            raw = redis.pcall('HMGET', KEYS[number], 'h', 'r')
+            raw = not raw.err and (raw[1] or '') .. (raw[2] or '')
+        end
+        if raw == found then
+            converted[number] = { state = state, ends = ends, stays = stays == 1 }
+        end
+    end
+end
 for i = 1, count do
     local key, tag, kind, a, b, c, cost, cost_part = KEYS[i]
     tag, kind, a, b, c, cost, cost_part, place = unpack('>Hc0c1i7i7i7i7i7', specs, place)
@@ -36,13 +53,19 @@ for i = 1, count do
     -- reservation remembers.
     local after, worthless, moment
     local tail, low, low_part = '', ANY, 0
+    local conversion = converted and converted[i]
+    -- Whether the clock moved back by more than the horizon; a log says so itself.
+    local stepped = false
     if kind == 'l' then
         local limit, window = a, b
-        local log, why = read_log(key, tag, window)
+        local log, why = read_log(key, tag, window, conversion and conversion.state)
         plain = false
         if log and log.due then
             return { now, DUE, i }
         elseif log then
+            if conversion then
+                conversion.log = log
+            end
             log.limit, log.cost, tail = limit, cost, log.records
             reply[i + 2] = tell_log(log)
             if log.used <= limit - cost then
@@ -56,35 +79,16 @@ for i = 1, count do
     else
         local raw = forced
         if raw == nil then
-            raw = pcall('GET', key)
+            raw = conversion and conversion.state or pcall('GET', key)
             local other
             if raw then
                 local last = #tag + ((kind == 'b' or kind == 'n') and 21 or 14)
                 -- An error is a table, of length 0.
                 if #raw < last or find(raw, tag, 1, true) ~= 1 then
-                    if look then
-                        raw, other = false, OTHER
-                    else
-                        -- Made under other numbers. The client scales it, and asks again with what it
-                        -- found and what that comes to.
-                        local from, number, found, scaled, ends = 1, nil, nil, nil, nil
-                        while ARGV[6] and number ~= i and from <= #ARGV[6] do
-                            number, found, scaled, ends, from = unpack('>BI4c0I4c0i7', ARGV[6], from)
-                        end
-                        if number ~= i then
-                            return { now, OTHER, i }
-                        end
-                        if type(raw) == 'table' then
-                            raw = redis.pcall('HMGET', key, 'h', 'r')
-                            raw = not raw.err and (raw[1] or '') .. (raw[2] or '')
-                        end
-                        if raw ~= found then
-                            return { now, OTHER, i }
-                        end
-                        raw = scaled
-                        adopted = adopted or {}
-                        adopted[i] = { scaled, ends }
+                    if not look then
+                        return { now, OTHER, i }
                     end
+                    raw, other = false, OTHER
                 end
                 if raw and #raw > last then
                     tail, raw = sub(raw, last + 1), sub(raw, 1, last)
@@ -113,6 +117,8 @@ for i = 1, count do
                         owed, part = 0, 0
                     end
                     at = now
+                else
+                    stepped = at - now > most and owed + part > 0
                 end
             end
             local before, before_part = owed, part
@@ -144,6 +150,7 @@ for i = 1, count do
             local last, current, previous = now, 0, 0
             if raw then
                 last, current, previous = unpack('>i7I7I7', raw, #tag + 1)
+                stepped = last - now > 2 * window and current + previous > 0
             end
             local at = max(now, last)
             local into = (last + phase) % window + at - last
@@ -173,12 +180,13 @@ for i = 1, count do
             end
             if fits or forced ~= nil then
                 current = min(current + cost, 1125899906842624)
-                -- A count stops weighing when count x in_view < window.
+                -- A count that weighs less than one unit may weigh more under a limit of a larger
+                -- count: it stays until none of it is in view.
                 worthless = at - into
                 if current > 0 then
-                    worthless = worthless + 2 * window - ceil(window / current) + 1
+                    worthless = worthless + 2 * window
                 elseif previous > 0 then
-                    worthless = worthless + window - ceil(window / previous) + 1
+                    worthless = worthless + window
                 end
                 after, moment = pack('>i7I7I7', at, current, previous), at
             end
@@ -186,10 +194,13 @@ for i = 1, count do
             -- A fixed window keeps when it ends and what was taken in it. A calendar's next end is
             -- the client's to say: it names a window from `b` to `c`, and is asked again if now is
             -- not in it.
+            -- For windows of the calendar the fifth number is their nominal length. None is half
+            -- again as long, and the client knows where they begin.
             local limit = a
             local ends, used = now, 0
             if raw then
                 ends, used = unpack('>i7I7', raw, #tag + 1)
+                stepped = ends - now > (kind == 'c' and 1.5 * cost_part or 2 * b) and used > 0
             end
             if now >= ends or used == 0 then
                 used = 0
@@ -210,11 +221,18 @@ for i = 1, count do
         end
     end
 
-    if cost == 0 and cost_part == 0 and forced == nil then
-        -- A cost of 0 fits in every state and leaves it as it is, also one of other numbers.
+    if stepped and not conversion and forced == nil then
+        if not look then
+            return { now, OTHER, i }
+        end
+        reply[i + 2] = OTHER
+    end
+
+    if cost == 0 and (kind ~= 'b' or cost_part == 0) and forced == nil then
+        -- A cost of 0 fits in every state and leaves it as it is, also one of another limit.
         after, plain = true, false
-        if adopted then
-            adopted[i] = nil
+        if conversion then
+            conversion.stays = false
         end
     elseif not after then
         reply[2] = 0

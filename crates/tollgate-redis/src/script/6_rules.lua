@@ -67,8 +67,12 @@ if rules then
         for i = group.from, group.to do
             left[2 * i] = takes and left[2 * i]
             plain = plain and left[2 * i]
-            if denies and adopted and adopted[i] then
-                left[2 * i], fresh[i] = adopted[i][1], adopted[i][2]
+            local conversion = denies and converted and converted[i]
+            if conversion and conversion.stays then
+                left[2 * i], fresh[i] = conversion.log or conversion.state, conversion.ends
+                if conversion.log then
+                    conversion.log.is_denied = true
+                end
             end
         end
         -- A request with an invalid cost blocks no key.

@@ -1,7 +1,12 @@
 -- Takes what was found to fit; of rules, what they let pass.
 if not rules and (look or reply[2] ~= 1) then
-    for i, state in pairs(adopted or {}) do
-        call('SET', KEYS[i], state[1], 'PXAT', format('%d', (state[2] + late) / 1000 + 4000000000001))
+    for i, conversion in pairs(converted or {}) do
+        if conversion.log and conversion.stays then
+            store_log(KEYS[i], conversion.log)
+        elseif conversion.stays then
+            call('SET', KEYS[i], conversion.state,
+                'PXAT', format('%d', (conversion.ends + late) / 1000 + 4000000000001))
+        end
     end
     return reply
 end
@@ -15,7 +20,9 @@ if plain and count > 1 then
 else
     for i = 1, count do
         local after = left[2 * i]
-        if type(after) == 'table' then
+        if type(after) == 'table' and after.is_denied then
+            store_log(KEYS[i], after)
+        elseif type(after) == 'table' then
             take_log(KEYS[i], after)
         elseif after and after ~= true then
             call('SET', KEYS[i], after, 'PXAT', format('%d', (fresh[i] + late) / 1000 + 4000000000001))

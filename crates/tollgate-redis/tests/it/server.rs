@@ -9,7 +9,7 @@ use crate::common::{
     asking, builder, connect, documented_acl, documented_url, golden, server, store, unique, wait,
 };
 use redis::{Client, Commands, Connection};
-use tollgate::{Block, CalendarUnit, Limit, Policy, Request, Rule};
+use tollgate::{Algorithm, Block, CalendarUnit, Limit, Policy, Request, Rule};
 use tollgate_redis::{RedisGate, RedisLimiter, RedisStore, StoreError};
 use tollgate_testkit::{DEADLINE, RedisServer, command, eventually, eventually_async};
 
@@ -80,7 +80,12 @@ fn every_key_expires_when_it_is_worthless() {
             let start = Instant::now();
             let reset_after = limiter.check_n("ana", 3).await.unwrap().reset_after();
             let [(_, left)] = lifetimes(&server)[..] else { panic!("one key") };
-            let most = i64::try_from(reset_after.as_millis()).unwrap() + 2;
+            // A count that weighs less than a unit is kept for limits of larger counts.
+            let below_a_unit = match limit.algorithm() {
+                Algorithm::SlidingCounter => limit.period() / 3,
+                _ => Duration::ZERO,
+            };
+            let most = i64::try_from((reset_after + below_a_unit).as_millis()).unwrap() + 2;
             let passed = i64::try_from(start.elapsed().as_millis()).unwrap() + 4;
             assert!(left <= most && left >= most - passed, "{limit}: {left} of {most} ms");
             limiter.refund("ana", 1).await.unwrap();
@@ -134,8 +139,12 @@ fn something_else_under_our_key_is_an_error_and_stays() {
             ];
             for (what, value) in values {
                 let () = connection.set(&key, &value).unwrap();
-                outcomes += &refused(&limiter, what).await;
-                assert_eq!(connection.get::<_, Vec<u8>>(&key).unwrap(), value, "it stays");
+                let outcome = refused(&limiter, what).await;
+                // A state of ours from so late a moment is re-dated.
+                if outcome.ends_with("foreign\n") {
+                    assert_eq!(connection.get::<_, Vec<u8>>(&key).unwrap(), value, "it stays");
+                }
+                outcomes += &outcome;
             }
             let () = connection.del(&key).unwrap();
             let () = connection.rpush(&key, "a list").unwrap();

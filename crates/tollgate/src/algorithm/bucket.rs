@@ -7,6 +7,7 @@
 //! Words: the moment of the last take, and the parts owed then (low and high half).
 
 use super::{Packed, Words, rescale};
+use crate::bounds::MOST_EXACT;
 use crate::decision::BucketFigures;
 
 /// A checked bucket.
@@ -62,6 +63,9 @@ impl MicroBucket {
 
 const NANOS_PER_MICRO: u64 = 1000;
 
+/// The most parts of a microsecond that a store of microseconds can count in.
+pub(crate) const MOST_MICRO_PARTS: u64 = MOST_EXACT / 2;
+
 /// A bucket packs if its full debt fits 64 bits with room for debts of at least three times that.
 const MOST_PACKED: u128 = 1 << 62;
 
@@ -79,9 +83,11 @@ impl Bucket {
         }
     }
 
-    /// Its numbers for a store of microseconds: exact, since the two rates are one fraction.
+    /// Its numbers for a store of microseconds: exact, since the two rates are one fraction. The
+    /// parts are its own if they fit, so that a converted debt rounds up as it does in memory.
     pub(crate) fn in_micros(&self) -> MicroBucket {
-        let finer = gcd(NANOS_PER_MICRO, self.parts_per_unit);
+        let fits = self.parts_per_nano <= MOST_MICRO_PARTS / NANOS_PER_MICRO;
+        let finer = if fits { 1 } else { gcd(NANOS_PER_MICRO, self.parts_per_unit) };
         MicroBucket {
             parts_per_micro: self.parts_per_nano.saturating_mul(NANOS_PER_MICRO / finer),
             parts_per_unit: self.parts_per_unit / finer,
@@ -107,6 +113,24 @@ impl Bucket {
     /// How long an empty bucket needs to be as good as new, rounded up.
     pub(crate) fn refill_nanos(&self) -> u128 {
         self.room().div_ceil(u128::from(self.parts_per_nano))
+    }
+
+    /// Whether `other` needs as long from used up to fresh.
+    pub(super) fn has_horizon_of(&self, other: &Bucket) -> bool {
+        let [(nanos, rest), (other_nanos, other_rest)] = [self, other].map(|bucket| {
+            let per_nano = u128::from(bucket.parts_per_nano);
+            (bucket.room() / per_nano, bucket.room() % per_nano)
+        });
+        // Each rest is less than its bucket's parts of a nanosecond, so no product overflows.
+        nanos == other_nanos
+            && rest * u128::from(other.parts_per_nano)
+                == other_rest * u128::from(self.parts_per_nano)
+    }
+
+    /// Whether `nanos` are more than it needs from used up to fresh.
+    #[inline]
+    pub(super) fn is_past_horizon(&self, nanos: u64) -> bool {
+        u128::from(nanos) * u128::from(self.parts_per_nano) > self.room()
     }
 
     #[inline(always)]

@@ -73,6 +73,42 @@ impl FixedWindow {
         self.current(state, now)[0]
     }
 
+    /// The units that count at `now`.
+    pub(super) fn used(&self, state: Words, now: u64) -> u64 {
+        self.current(state, now)[1]
+    }
+
+    /// Whether `now` is earlier than the start of the stored window by more than a window.
+    #[inline]
+    pub(super) fn is_stepped(&self, state: Words, now: u64) -> bool {
+        let [end, used, _] = state;
+        let length = self.start.length();
+        // A look at the calendar takes long. No window of it is half again as long as its nominal
+        // length, so that most states need none.
+        used > 0
+            && end.saturating_sub(now) > length + length / 2
+            && self.start_of_stored(state, now).saturating_sub(now) > length
+    }
+
+    /// The start of the stored window if that is later than `now`, otherwise 0.
+    pub(super) fn start_of_stored(&self, [end, used, _]: Words, now: u64) -> u64 {
+        if used == 0 || now >= end || self.start.holds(now, end) {
+            return 0;
+        }
+        self.start.start_before(end)
+    }
+
+    /// The state as of `from`, moved to the earlier moment `to`.
+    pub(super) fn moved(&self, [end, used, _]: Words, from: u64, to: u64) -> Words {
+        if from >= end || used == 0 {
+            return [0; 3];
+        }
+        match self.start {
+            Start::First { .. } => [end.saturating_sub(from.saturating_sub(to)), used, 0],
+            Start::Epoch { .. } | Start::Calendar { .. } => [self.start.end_after(to), used, 0],
+        }
+    }
+
     /// The end of the window that `now` is in, and what was taken in it. A window of which all was
     /// given back is as good as none: the next take begins its own.
     #[inline]
@@ -92,6 +128,42 @@ impl Start {
             // A calendar that knows no end, as none does today, ends with the last moment.
             Start::Calendar { unit, zone } => calendar_end(now, *unit, zone).unwrap_or(u64::MAX),
         }
+    }
+
+    /// The length of a window; for a window of the calendar, the nominal one.
+    #[inline]
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Start::Epoch { window } | Start::First { window } => *window,
+            Start::Calendar { unit, .. } => unit.nominal_nanos(),
+        }
+    }
+
+    /// Whether `now` is in the window that ends at `end`, or later.
+    fn holds(&self, now: u64, end: u64) -> bool {
+        match self {
+            Start::Epoch { window } | Start::First { window } => end.saturating_sub(now) <= *window,
+            Start::Calendar { .. } => self.end_after(now) >= end,
+        }
+    }
+
+    /// The start of the window that ends at `end`. Searches the calendar: for rare calls.
+    fn start_before(&self, end: u64) -> u64 {
+        let length = self.length();
+        if !matches!(self, Start::Calendar { .. }) {
+            return end.saturating_sub(length);
+        }
+        // No window is twice as long as its nominal length.
+        let (mut before, mut inside) = (end.saturating_sub(2 * length), end.saturating_sub(1));
+        if self.end_after(before) >= end {
+            // Time begins within the window.
+            return before;
+        }
+        while inside - before > 1 {
+            let middle = before.midpoint(inside);
+            if self.end_after(middle) < end { before = middle } else { inside = middle }
+        }
+        inside
     }
 }
 

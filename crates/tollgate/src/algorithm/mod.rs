@@ -2,19 +2,23 @@
 //!
 //! Every algorithm obeys one contract: **`decide` never changes state, `take` never refuses.**
 //! A state of zeros (or an empty log) is a new key's, for all of them. All numbers are integers;
-//! a moment is in nanoseconds and at most [`Timestamp::MAX`](crate::Timestamp::MAX). Where `now`
-//! is earlier than what the state has seen, the state's moment is used: a clock that jumps back
-//! never mints capacity. Waits are still measured from the caller's `now`, so that they are true.
+//! a moment is in nanoseconds and at most [`Timestamp::MAX`](crate::Timestamp::MAX). If `now` is
+//! earlier than the newest moment of the state, that moment is used: a clock that moves back never
+//! creates capacity. Waits are still measured from the caller's `now`, so that they are true.
+//! A caller re-dates a state first if the clock moved back by more than the horizon.
 
 mod bucket;
 mod fixed_window;
+mod redate;
 mod rescale;
-mod set_back;
 mod sliding_counter;
 mod sliding_log;
 
-pub(crate) use bucket::{Asked, Bucket, MicroBucket, Step, words as bucket_words};
+pub(crate) use bucket::{
+    Asked, Bucket, MOST_MICRO_PARTS, MicroBucket, Step, words as bucket_words,
+};
 pub(crate) use fixed_window::{FixedWindow, Start};
+pub(crate) use rescale::StateConversion;
 pub(crate) use sliding_counter::{SlidingCounter, until_weight_is};
 pub(crate) use sliding_log::{Log, SlidingLog};
 

@@ -1,65 +1,127 @@
-//! When a limit's numbers change, what was consumed keeps its proportion: a bucket that was 30 %
-//! full stays 30 % full. Shares round up, in the limit's favour, and never past empty.
+//! StateConversion of a state to another limit.
+//!
+//! What still counts keeps its proportion: a bucket that was 30 % full stays 30 % full. The share
+//! is exact until the end, and is rounded up once, to what the new algorithm counts in: a part of a
+//! bucket's unit, or a unit of anything else.
 
 use super::{Log, State, StateRef, bucket};
 use crate::limit::Plan;
 
+/// A state that was brought under a limit.
+#[derive(Debug)]
+pub(crate) struct StateConversion {
+    pub(crate) state: State,
+    /// Whether a denial stores it too. Otherwise only an admission does.
+    pub(crate) is_stored_by_denial: bool,
+    /// Whether the clock had moved back by more than the horizon.
+    pub(crate) is_redated: bool,
+}
+
+/// What counts of a limit: `used` of `capacity`, in the same parts.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    used: u128,
+    capacity: u128,
+}
+
 impl Plan {
-    /// The state under this plan of a key whose `state` was made under `old`.
-    pub(crate) fn rescale(&self, old: &Plan, state: StateRef<'_>, now: u64) -> State {
-        if self == old {
-            return state.to_owned();
+    /// The state under this limit of a key whose `state` was made under `old`, as of `now`.
+    ///
+    /// If the clock moved back by more than a horizon, the state is re-dated as well.
+    pub(crate) fn convert(&self, old: &Plan, state: StateRef<'_>, now: u64) -> StateConversion {
+        let before = old.redated(state, now);
+        let state = before.as_ref().map_or(state, State::as_ref);
+        let commutes = self.commutes_with(old);
+        let converted = if commutes {
+            self.scaled(old, state, now)
+        } else {
+            self.taken(old.share(state, now), now.max(old.newest_moment(state, now)))
+        };
+        // The clock may be behind by less than the old horizon and by more than this one.
+        let after = self.redated(converted.as_ref(), now);
+        let is_redated = before.is_some() || after.is_some();
+        StateConversion {
+            state: after.unwrap_or(converted),
+            is_stored_by_denial: !commutes || is_redated,
+            is_redated,
         }
-        let share =
-            |units: u64| narrow(scale(units.into(), self.capacity().into(), old.capacity().into()));
+    }
+
+    /// Whether a conversion from `old` gives the same state now and later: both limits have the
+    /// same algorithm and horizon. A token bucket and a meter count as one algorithm, since they
+    /// admit the same requests.
+    fn commutes_with(&self, old: &Plan) -> bool {
         match (self, old) {
             (Plan::Bucket(new), Plan::Bucket(old)) => {
-                let owed = scale(old.owed(state.words(), now), new.room(), old.room());
-                State::Words(bucket::words(now.max(state.words()[0]), owed))
+                new.shapes() == old.shapes() && new.has_horizon_of(old)
             }
-            (Plan::FixedWindow(new), Plan::FixedWindow(old)) if new.start == old.start => {
-                let [end, used, _] = state.words();
-                State::Words([end, share(used), 0])
+            (Plan::FixedWindow(new), Plan::FixedWindow(old)) => new.start == old.start,
+            (Plan::SlidingLog(new), Plan::SlidingLog(old)) => new.window == old.window,
+            (Plan::SlidingCounter(new), Plan::SlidingCounter(old)) => new.window == old.window,
+            _ => false,
+        }
+    }
+
+    /// The state in proportion, each unit at its moment. Only for limits that commute.
+    fn scaled(&self, old: &Plan, state: StateRef<'_>, now: u64) -> State {
+        let (to, from) = (u128::from(self.capacity()), u128::from(old.capacity()));
+        let scaled = |units: u64| narrow(scale(units.into(), to, from));
+        match (self, old) {
+            (Plan::Bucket(new), Plan::Bucket(old)) => {
+                let [at, ..] = state.words();
+                let owed = scale(old.owed(state.words(), at), new.room(), old.room());
+                State::Words(bucket::words(at, owed))
             }
-            (Plan::SlidingCounter(new), Plan::SlidingCounter(old)) if new.window == old.window => {
-                let [last, current, previous] = state.words();
-                State::Words([last, share(current), share(previous)])
-            }
-            (Plan::SlidingLog(new), Plan::SlidingLog(old)) if new.window == old.window => {
-                State::Log(scaled_log(state.log(), share))
+            (Plan::SlidingLog(_), Plan::SlidingLog(old)) => {
+                State::Log(scaled_log(&old.live(state.log(), now), scaled))
             }
             _ => {
-                // A window says when it ends, not what it has seen.
-                let seen = if matches!(old, Plan::FixedWindow(_)) { 0 } else { old.seen(state) };
-                self.taken(share(old.used(state, now)), now.max(seen))
+                let [moment, first, second] = state.words();
+                State::Words([moment, scaled(first), scaled(second)])
             }
         }
     }
 
-    /// What the state has used of the plan's capacity at `now`, rounded up.
-    fn used(&self, state: StateRef<'_>, now: u64) -> u64 {
-        self.capacity() - self.decide(state, now, 0).remaining()
+    /// What counts at `now`, in the algorithm's own terms. A debt is more than the capacity.
+    fn share(&self, state: StateRef<'_>, now: u64) -> Share {
+        let used = match self {
+            Plan::Bucket(bucket) => {
+                let used = bucket.owed(state.words(), now);
+                return Share { used, capacity: bucket.room() };
+            }
+            Plan::FixedWindow(window) => window.used(state.words(), now),
+            Plan::SlidingLog(log) => log.used(state.log(), now),
+            Plan::SlidingCounter(counter) => counter.used(state.words(), now),
+        };
+        Share { used: used.into(), capacity: self.capacity().into() }
     }
 
-    /// A new key's state after `units` were taken.
-    fn taken(&self, units: u64, now: u64) -> State {
+    /// The state of a key that took such a share at `at`, and nothing before.
+    fn taken(&self, Share { used, capacity }: Share, at: u64) -> State {
+        if let (Plan::Bucket(bucket), 1..) = (self, used) {
+            return State::Words(bucket::words(at, scale(used, bucket.room(), capacity)));
+        }
+        let units = narrow(scale(used, self.capacity().into(), capacity));
         let mut state = self.fresh();
         if units > 0 {
-            self.take(state.as_mut(), now, units);
+            self.take(state.as_mut(), at, units);
         }
         state
     }
 }
 
-/// Each running total is scaled, not each entry: the sum then rounds once.
-fn scaled_log(log: &Log, share: impl Fn(u64) -> u64) -> Log {
-    let (mut total, mut scaled) = (0_u64, 0_u64);
-    Log::from_entries(log.entries().filter_map(|(at, units)| {
-        total = total.saturating_add(units);
-        let units = share(total) - scaled;
-        scaled += units;
-        (units > 0).then_some((at, units))
-    }))
+/// Scales the sum of each entry and all newer ones, not each entry: so no sum that counts at a
+/// later moment is rounded more than once, and none rounds down.
+fn scaled_log(log: &Log, scaled: impl Fn(u64) -> u64) -> Log {
+    let mut entries: Vec<(u64, u64)> = log.entries().collect();
+    let (mut sum, mut scaled_sum) = (0_u64, 0_u64);
+    for (_, units) in entries.iter_mut().rev() {
+        sum = sum.saturating_add(*units);
+        let before = scaled_sum;
+        scaled_sum = scaled(sum);
+        *units = scaled_sum - before;
+    }
+    Log::from_entries(entries.into_iter().filter(|(_, units)| *units > 0))
 }
 
 impl StateRef<'_> {

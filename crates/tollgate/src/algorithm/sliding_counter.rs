@@ -69,15 +69,26 @@ impl SlidingCounter {
         *state = [at, current - from_current, previous - from_previous];
     }
 
+    /// The moment from which neither count weighs anything, also under a limit of a larger count:
+    /// a count that weighs less than one unit here may weigh more there.
     pub(super) fn fresh_at(&self, state: Words) -> u64 {
         let View { current, previous, into } = self.view(state, state[0]);
-        let began = state[0] - into;
-        let wait = if current > 0 {
-            self.window + until_weight_is(current, self.window, 0)
-        } else {
-            until_weight_is(previous, self.window, 0).max(into)
-        };
-        if current == 0 && previous == 0 { 0 } else { began.saturating_add(wait) }
+        let windows = if current > 0 { 2 } else { u64::from(previous > 0) };
+        if windows == 0 { 0 } else { (state[0] - into).saturating_add(windows * self.window) }
+    }
+
+    /// The units that count at `now`.
+    pub(super) fn used(&self, state: Words, now: u64) -> u64 {
+        let View { current, previous, into } = self.view(state, now);
+        let weight =
+            u128::from(previous) * u128::from(self.window - into) / u128::from(self.window);
+        current.saturating_add(u64::try_from(weight).unwrap_or(u64::MAX))
+    }
+
+    /// Whether `now` is earlier than the last take by more than two windows.
+    #[inline]
+    pub(super) fn is_stepped(&self, [last, current, previous]: Words, now: u64) -> bool {
+        current.saturating_add(previous) > 0 && last.saturating_sub(now) > 2 * self.window
     }
 
     /// The end of the window that `at` is in.

@@ -157,6 +157,26 @@ impl SlidingLog {
         if log.entries.is_empty() { 0 } else { log.seen() + self.window }
     }
 
+    /// The units that count at `now`.
+    pub(super) fn used(&self, log: &Log, now: u64) -> u64 {
+        log.total().wrapping_sub(log.total_before(self.first_in_view(log, now)))
+    }
+
+    /// The entries that count at `now`.
+    pub(super) fn live(&self, log: &Log, now: u64) -> Log {
+        let first = self.first_in_view(log, now);
+        Log {
+            entries: log.entries.range(first..).copied().collect(),
+            before: log.total_before(first),
+        }
+    }
+
+    /// Whether `now` is earlier than the last entry by more than the window.
+    #[inline]
+    pub(super) fn is_stepped(&self, log: &Log, now: u64) -> bool {
+        log.seen().saturating_sub(now) > self.window
+    }
+
     /// The wait until one unit more than now is there: the oldest leaves, or where there is a debt,
     /// enough of them.
     fn next_after(&self, log: &Log, first: usize, [after, newest, now]: [u64; 3]) -> u64 {

@@ -253,4 +253,10 @@ impl CalendarUnit {
             CalendarUnit::Month => units::MONTH,
         }
     }
+
+    /// The nominal length in nanoseconds.
+    #[allow(clippy::cast_possible_truncation, reason = "a month has less than 2^52 nanoseconds")]
+    pub(crate) const fn nominal_nanos(self) -> u64 {
+        self.nominal().as_nanos() as u64
+    }
 }

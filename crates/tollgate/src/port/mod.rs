@@ -11,7 +11,7 @@ mod state;
 pub use lease::{Grant, Heat, LeaseTerms, Lessee, Purse, Return, Returns, Spent, size};
 pub use state::{Debt, State};
 
-use crate::algorithm::Start;
+use crate::algorithm::{MOST_MICRO_PARTS, Start};
 use crate::bounds::MOST_EXACT;
 use crate::decision::{Decision, Figures, Status};
 use crate::key::{Key, KeyName, write_part};
@@ -26,6 +26,17 @@ pub use crate::watch::follow;
 /// What one of so many nodes may give out of a limit while they cannot ask each other.
 pub fn share(limit: &Limit, nodes: u64) -> Limit {
     limit.share(nodes)
+}
+
+/// A key's state that was brought under a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvertedState {
+    /// The state under the new limit.
+    pub state: State,
+    /// Whether a denial stores it too. Otherwise only an admission does.
+    pub is_stored_by_denial: bool,
+    /// Whether the clock had moved back by more than the horizon.
+    pub is_redated: bool,
 }
 
 /// Nanoseconds of a microsecond.
@@ -93,7 +104,7 @@ impl Ported {
             )));
         }
         let (number, most) = match &plan {
-            Plan::Bucket(bucket) => (bucket.in_micros().parts_per_micro, MOST_EXACT / 2),
+            Plan::Bucket(bucket) => (bucket.in_micros().parts_per_micro, MOST_MICRO_PARTS),
             // The weight of a window is a product of two numbers, each cut in halves of 25 bits.
             Plan::SlidingCounter(counter) => (counter.count, MOST_EXACT / 8),
             Plan::FixedWindow(window) => (window.count, MOST_EXACT),
@@ -178,10 +189,33 @@ impl Ported {
         self.0.fresh_at(self.to_memory(state).as_ref()).div_ceil(TICK)
     }
 
-    /// The state under this limit of a key whose `state` was made under `old`.
+    /// The state under this limit of a key whose `state` was made under `old`, as of `now`.
     #[must_use]
-    pub fn rescale(&self, old: &Ported, state: &State, now: u64) -> State {
-        self.kept(&self.0.rescale(&old.0, old.to_memory(state).as_ref(), nanos(now)))
+    pub fn convert(&self, old: &Ported, state: &State, now: u64) -> ConvertedState {
+        let converted = self.0.convert(&old.0, old.to_memory(state).as_ref(), nanos(now));
+        ConvertedState {
+            state: self.kept(&converted.state),
+            is_stored_by_denial: converted.is_stored_by_denial,
+            is_redated: converted.is_redated,
+        }
+    }
+
+    /// A debt under this limit in proportion to `owed` under `old`; none unless both are buckets.
+    #[must_use]
+    pub fn debt_in_proportion(&self, old: &Ported, owed: Debt) -> Debt {
+        match (&self.0, &old.0) {
+            (Plan::Bucket(new), Plan::Bucket(old)) => {
+                let owed = old.in_micros().nano_parts_of(owed);
+                new.in_micros().owed_from(new.in_proportion(owed, old))
+            }
+            _ => Debt::default(),
+        }
+    }
+
+    /// Whether `now` is earlier than the newest moment of `state` by more than the horizon, so that
+    /// the state must be re-dated.
+    pub fn is_stepped(&self, state: &State, now: u64) -> bool {
+        self.0.is_stepped(self.to_memory(state).as_ref(), nanos(now))
     }
 
     fn figures(&self, state: &State, now: u64, cost: u64) -> Figures {

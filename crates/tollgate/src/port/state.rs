@@ -60,13 +60,13 @@ impl MicroBucket {
     }
 
     /// In the parts of the memory store, of which a microsecond pays back `nano_parts`.
-    fn nano_parts_of(self, owed: Debt) -> u128 {
+    pub(super) fn nano_parts_of(self, owed: Debt) -> u128 {
         let whole = u128::from(owed.micros) * u128::from(self.nano_parts());
         whole + u128::from(owed.parts) * u128::from(self.finer)
     }
 
     /// Rounded up, in the limit's favour: only changed numbers leave what does not divide.
-    fn owed_from(self, owed: u128) -> Debt {
+    pub(super) fn owed_from(self, owed: u128) -> Debt {
         let per_micro = u128::from(self.nano_parts());
         let (micros, rest) = (owed / per_micro, owed % per_micro);
         let parts = rest.div_ceil(u128::from(self.finer));

@@ -221,7 +221,7 @@ fn charge<const N: usize>(
     let (shards, mets) = at;
     let charges = *charges;
     put_back(shards, &charges[..taken], mets);
-    meet(shards, &charges, mets)
+    meet(shards, &charges, mets, now)
 }
 
 /// Takes the charge of this number, if there is one: whether it is known and allowed.
@@ -237,19 +237,30 @@ fn takes<const N: usize>(
     }
     let charge = &charges[number];
     match shards.known(number, charge) {
-        Some(words) => {
+        // If the clock moved back, `meet` leaves the request to the general path.
+        Some(words) if words[0] <= now.as_nanos() => {
             mets.set(number, *words);
             charge.take(words, now)
         }
-        None => false,
+        _ => false,
     }
 }
 
-/// Tells what all charges meet, none of which is taken: `None` if one is not known.
+/// Tells what all charges meet, none of which is taken: `None` if one is not known, or newer than
+/// `now`.
 #[inline(never)]
-fn meet(shards: &mut impl Shards, charges: &[Known<'_>], mets: &mut impl Mets) -> Option<Charged> {
+fn meet(
+    shards: &mut impl Shards,
+    charges: &[Known<'_>],
+    mets: &mut impl Mets,
+    now: Timestamp,
+) -> Option<Charged> {
     for (number, charge) in charges.iter().enumerate() {
-        mets.set(number, *shards.known(number, charge)?);
+        let words = *shards.known(number, charge)?;
+        if words[0] > now.as_nanos() {
+            return None;
+        }
+        mets.set(number, words);
     }
     Some(Charged::None)
 }

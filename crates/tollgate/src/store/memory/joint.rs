@@ -254,7 +254,7 @@ impl<'a, C> Group<'_, 'a, C> {
             // and a place that was claimed is free again.
             (Verdict::SomeDenied | Verdict::SomeWrong, index) => {
                 if let Some(index) = index.filter(|_| verdict == Verdict::SomeDenied) {
-                    shard.adopt(index, &call);
+                    shard.store_conversion(index, &call);
                 }
                 let turn = &mut self.turns[number];
                 turn.met = shard.stands(index, &call, turn.met);

@@ -143,6 +143,11 @@ impl Memory {
         self.registry.register(limiter, limit)
     }
 
+    /// How many states were re-dated.
+    pub(crate) fn redated(&self) -> u64 {
+        self.registry.redated()
+    }
+
     /// The limit of this number.
     pub(crate) fn limit(&self, number: u32) -> Option<Arc<Named>> {
         self.registry.get(number)
@@ -215,7 +220,7 @@ impl Memory {
         self.tend(&mut shard, entry.fingerprint.id, call.now);
         let (units, decision) = match shard.table.find(entry.fingerprint.id) {
             Ok(index) => {
-                shard.adopt(index, &call);
+                shard.store_conversion(index, &call);
                 let units = shard.decide(index, &call, 0).remaining().min(most);
                 if units == 0 {
                     return (0, Decision::new(shard.decide(index, &call, 1), 1));

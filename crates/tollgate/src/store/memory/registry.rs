@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::algorithm::Bucket;
 use crate::limit::{Limit, LimitError, Plan};
-use crate::sync::{Ordering, RwLock, fence, read, write};
+use crate::sync::{AtomicU64, Ordering, RwLock, fence, read, write};
 
 /// A limiter's name and its limit.
 #[derive(Debug)]
@@ -36,7 +36,11 @@ pub(super) struct Common {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Registry(RwLock<Known>);
+pub(super) struct Registry {
+    known: RwLock<Known>,
+    /// How many states of these limits were re-dated.
+    redated: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -62,7 +66,7 @@ impl Registry {
     /// The limit of a limiter; registers it if it is new.
     pub(super) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
         let plan = Plan::new(limit)?;
-        let mut known = write(&self.0);
+        let mut known = write(&self.known);
         let name: Name = (Arc::from(limiter), limit.clone());
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
@@ -90,7 +94,7 @@ impl Registry {
     pub(super) fn put_out(&self, held: &[&Arc<Named>]) -> Vec<Arc<Named>> {
         let mut times: HashMap<u32, usize> = HashMap::new();
         held.iter().for_each(|named| *times.entry(named.number).or_default() += 1);
-        let mut known = write(&self.0);
+        let mut known = write(&self.known);
         let mut leaving = Vec::new();
         for named in held {
             // Of one that is held several times, once.
@@ -118,7 +122,7 @@ impl Registry {
         leaving: &[Arc<Named>],
         has_states: impl Fn(&Named) -> bool,
     ) -> Vec<u32> {
-        let mut known = write(&self.0);
+        let mut known = write(&self.known);
         let mut gone = Vec::new();
         for named in leaving {
             let name = name(named);
@@ -139,6 +143,16 @@ impl Registry {
         self.with(|limits| limits.get(number).cloned())
     }
 
+    /// Counts a state that was re-dated, since the clock had moved back by more than its horizon.
+    pub(super) fn count_redated(&self) {
+        self.redated.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many states were re-dated.
+    pub(super) fn redated(&self) -> u64 {
+        self.redated.load(Ordering::Relaxed)
+    }
+
     /// All of them, in the order of their numbers, of which some may be missing.
     pub(super) fn all(&self) -> Vec<Arc<Named>> {
         self.with(|limits| limits.0.iter().flatten().cloned().collect())
@@ -146,7 +160,7 @@ impl Registry {
 
     /// Looks many up under one lock, which may be taken while shards are locked, never before.
     pub(super) fn with<T>(&self, look: impl FnOnce(Limits<'_>) -> T) -> T {
-        look(Limits(&read(&self.0).by_number))
+        look(Limits(&read(&self.known).by_number))
     }
 }
 

@@ -4,7 +4,7 @@ use super::met::Met;
 use super::names::Names;
 use super::registry::{Named, Registry};
 use super::table::{Row, Shrink, Table};
-use crate::algorithm::{Bucket, Packed, State, StateMut, StateRef};
+use crate::algorithm::{Bucket, Packed, State, StateConversion, StateMut, StateRef};
 use crate::decision::{Decision, Figures};
 use crate::key::KeyName;
 use crate::limit::Plan;
@@ -46,7 +46,7 @@ impl Shard {
     pub(super) fn charge(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
         // A cost that can never fit is an error, and changes nothing.
         if call.named.plan.can_fit(cost) {
-            self.adopt(index, call);
+            self.store_conversion(index, call);
         }
         let figures = self.decide(index, call, cost);
         if figures.allowed() {
@@ -55,21 +55,23 @@ impl Shard {
         Decision::new(figures, cost)
     }
 
-    /// Brings the state at `index` under the numbers of the limit that asks, whether it allows or
-    /// denies: what is owed comes back at their pace from now on, not at that of the old ones.
-    pub(super) fn adopt(&mut self, index: usize, call: &Call<'_>) {
-        if self.table.limit(index) != call.named.number {
-            self.change(index, call, |_, _| {});
+    /// Stores the conversion of the state at `index` if a denial does: the state then recovers under
+    /// the limit of the call from now on.
+    pub(super) fn store_conversion(&mut self, index: usize, call: &Call<'_>) {
+        if let Some(conversion) = self.conversion(index, call)
+            && conversion.is_stored_by_denial
+        {
+            self.replace(index, call, conversion);
         }
     }
 
     /// Decides for the key at `index`.
     pub(super) fn decide(&self, index: usize, call: &Call<'_>, cost: u64) -> Figures {
         let plan = &call.named.plan;
-        if self.table.limit(index) == call.named.number {
-            return plan.decide(self.state(index, call.named), call.now, cost);
+        match self.conversion(index, call) {
+            Some(conversion) => plan.decide(conversion.state.as_ref(), call.now, cost),
+            None => plan.decide(self.state(index, call.named), call.now, cost),
         }
-        plan.decide(self.rescaled(index, call).as_ref(), call.now, cost)
     }
 
     /// The bucket behind `named`, if the state at `index` is one in a slot and under its numbers.
@@ -85,16 +87,16 @@ impl Shard {
 
     /// Whether `cost` is allowed to the key at `index`; `met` becomes what it met.
     pub(super) fn meet(&self, met: &mut Met, index: usize, call: &Call<'_>, cost: u64) -> bool {
+        if let Some(conversion) = self.conversion(index, call) {
+            return met.set(call, conversion.state.as_ref(), cost);
+        }
         if let Some(bucket) = self.bucket(index, call.named) {
             let words = self.table.words(index);
             *met = Met::state([words[0], words[1], 0]);
             let asked = bucket.asked(cost).filter(|_| cost > 0);
             return asked.is_some_and(|asked| bucket.step(words, call.now, asked).allowed);
         }
-        if self.table.limit(index) == call.named.number {
-            return met.set(call, self.state(index, call.named), cost);
-        }
-        met.set(call, self.rescaled(index, call).as_ref(), cost)
+        met.set(call, self.state(index, call.named), cost)
     }
 
     /// What was met, as it stands if nothing is taken: of a key that is not in the table, a new one.
@@ -115,10 +117,10 @@ impl Shard {
 
     /// A copy of the state of the key at `index`.
     pub(super) fn copy(&self, index: usize, call: &Call<'_>) -> State {
-        if self.table.limit(index) == call.named.number {
-            return self.state(index, call.named).to_owned();
+        match self.conversion(index, call) {
+            Some(conversion) => conversion.state,
+            None => self.state(index, call.named).to_owned(),
         }
-        self.rescaled(index, call)
     }
 
     /// Changes the state of the key at `index`.
@@ -128,12 +130,9 @@ impl Shard {
         call: &Call<'_>,
         change: impl FnOnce(&Plan, StateMut<'_>),
     ) {
-        let Named { plan, packs, number, .. } = call.named;
-        if self.table.limit(index) != *number {
-            let rescaled = self.rescaled(index, call);
-            self.forget_beside(&self.table.row(index), call.registry);
-            let words = self.keep(call.named, rescaled);
-            self.table.replace(index, *number, words);
+        let Named { plan, packs, .. } = call.named;
+        if let Some(conversion) = self.conversion(index, call) {
+            self.replace(index, call, conversion);
         }
         let packed = self.table.words_mut(index);
         if *packs {
@@ -160,12 +159,33 @@ impl Shard {
         state.map_or(StateRef::Words([0; 3]), State::as_ref)
     }
 
-    /// The state at `index`, which was made under other numbers, as it is under the call's.
-    fn rescaled(&self, index: usize, call: &Call<'_>) -> State {
-        match call.registry.get(self.table.limit(index)) {
-            Some(old) => call.named.plan.rescale(&old.plan, self.state(index, &old), call.now),
-            None => call.named.plan.fresh(),
+    /// The state at `index` under the limit of the call, if it was made under another one or the
+    /// clock moved back by more than the horizon.
+    #[inline]
+    fn conversion(&self, index: usize, call: &Call<'_>) -> Option<StateConversion> {
+        let plan = &call.named.plan;
+        if self.table.limit(index) == call.named.number {
+            let state = self.state(index, call.named);
+            return plan.is_stepped(state, call.now).then(|| plan.convert(plan, state, call.now));
         }
+        Some(match call.registry.get(self.table.limit(index)) {
+            Some(old) => plan.convert(&old.plan, self.state(index, &old), call.now),
+            None => StateConversion {
+                state: plan.fresh(),
+                is_stored_by_denial: false,
+                is_redated: false,
+            },
+        })
+    }
+
+    /// Replaces the state at `index` with its conversion to the limit of the call.
+    fn replace(&mut self, index: usize, call: &Call<'_>, conversion: StateConversion) {
+        if conversion.is_redated {
+            call.registry.count_redated();
+        }
+        self.forget_beside(&self.table.row(index), call.registry);
+        let words = self.keep(call.named, conversion.state);
+        self.table.replace(index, call.named.number, words);
     }
 
     /// Adds a key that `find` has not found, and whose place the caller has claimed. Returns how

@@ -45,6 +45,10 @@ pub(crate) fn step<'a>(
         return None;
     }
     let words = shard.table.known(Tagged::new(id, *tag), home)?;
+    // The clock moved back, maybe so far that the state is to be re-dated.
+    if words[0] > now {
+        return None;
+    }
     let (met, step) = (*words, bucket.step(*words, now, asked));
     if step.allowed {
         *words = step.after;

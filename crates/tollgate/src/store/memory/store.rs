@@ -129,6 +129,12 @@ impl MemoryStore {
         self.0.blocks.dropped()
     }
 
+    /// How many states were re-dated, because the clock had moved back by more than their limit needs
+    /// from used up to fresh.
+    pub fn redated(&self) -> u64 {
+        self.0.redated()
+    }
+
     /// Drops all state that is as good as new. Never needed: checks do it little by little.
     pub fn reclaim(&self) {
         self.0.reclaim();
