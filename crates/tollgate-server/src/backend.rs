@@ -304,6 +304,14 @@ impl Backend {
         }
     }
 
+    /// States that were re-dated, because the clock had moved back by more than their horizon.
+    pub fn redated(&self) -> u64 {
+        match self {
+            Backend::Memory(gate) => gate.store().redated(),
+            Backend::Redis(gate) => gate.store().redated(),
+        }
+    }
+
     /// Requests that were refused since the store was full.
     pub fn turned_away(&self) -> u64 {
         match self {

@@ -144,6 +144,8 @@ fn write_store(text: &mut String, app: &App) {
     single(text, "reclaimed_total", reclaimed, backend.reclaimed());
     let turned_away = "Requests refused, the store was full.";
     single(text, "turned_away_total", turned_away, backend.turned_away());
+    let redated = "States re-dated, the clock had moved back.";
+    single(text, "redated_states_total", redated, backend.redated());
     let health = backend.health();
     let up = "1 while the store answers, 0 while it is away or was never reached.";
     single(text, "store_up", up, backend.is_up().into());
