@@ -39,6 +39,15 @@ key = ["a", "b"]
 limit = "3/min"
 "#;
 
+/// A path, which clients spell as they like.
+const PATHS: &str = r#"
+[[rule]]
+name = "login"
+match = { path = "/login" }
+key = ["path", "ip"]
+limit = "3/min"
+"#;
+
 /// A small random number generator, so that a run can be repeated by its seed.
 struct Random(u64);
 
@@ -176,7 +185,8 @@ fn attributes(random: &mut Random) -> Vec<(&'static str, &'static str)> {
     let awkward = ["", "x", "x:y", "y", "y:x", "a b", "\u{fc}\u{1f980}", "\"\\\u{1}"];
     for (name, values) in [
         ("user", ["ana", "ben", "eve", "mallory"].as_slice()),
-        ("ip", &["10.0.0.1", "10.0.0.2", "2001:db8::1"]),
+        ("ip", &["10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "2001:db8::1", "[2001:DB8::2]:80"]),
+        ("path", &["/login", "//login", "/%6cogin", "/x/../login?a=1", "/login/"]),
         ("watched", &["a", "b"]),
         ("a", &awkward),
         ("b", &awkward),
@@ -193,7 +203,7 @@ fn all_transports_agree() {
     let server = TestServer::start();
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-    let policy = policy(&format!("{POLICY}{PAIRS}"));
+    let policy = policy(&format!("{POLICY}{PAIRS}{PATHS}"));
     server.gate().replace(policy.clone()).unwrap();
     let gate = Gate::on(store, policy).unwrap();
     let mut resp = Resp::connect(&server);
@@ -223,6 +233,61 @@ fn all_transports_agree() {
         server.clock.advance(step);
     }
     assert!(allowed > 300 && denied > 300, "{allowed} allowed and {denied} denied say little");
+}
+
+/// A request over each interface, with the path and the address in two attributes.
+fn ask_over_each(server: &TestServer, path: &str, ip: &str) -> [Option<String>; 4] {
+    let attributes = [("path", path), ("ip", ip)];
+    let mut resp = Resp::connect(server);
+    let rls = RlsClient::connect(server.grpc);
+    let headers = [format!("X-Forwarded-For: {ip}"), format!("X-Forwarded-Uri: {path}")];
+    let headers = [headers[0].as_str(), headers[1].as_str()];
+    let proxy = server.ask("GET /v1/authorize", &headers);
+    let of_proxy = match proxy.status {
+        200 => None,
+        _ => Some(proxy.json()["violated-policies"][0].as_str().unwrap_or("list").to_owned()),
+    };
+    let rule = |told: Told| if told.allowed { None } else { told.rule };
+    [
+        of_proxy,
+        rule(over_http(server, &attributes, 1)),
+        rule(over_grpc(&rls, &attributes, 1)),
+        rule(resp.check(&attributes, 1)),
+    ]
+}
+
+#[test]
+fn paths_and_addresses_have_one_form_on_every_interface() {
+    let text = r#"
+[[deny]]
+name = "list"
+match = { ip = "2001:db8::bad" }
+
+[[rule]]
+name = "login"
+match = { path = "/login" }
+key = ["path"]
+limit = "8/day"
+
+[[rule]]
+name = "address"
+match = { path = "/search" }
+key = ["ip"]
+limit = "4/day"
+"#;
+    let server = TestServer::with_policy(policy(text), |server| server);
+    let none = || [None, None, None, None];
+    let all = |rule: &str| [(); 4].map(|()| Some(rule.to_owned()));
+    assert_eq!(ask_over_each(&server, "/%6cogin", "203.0.113.1"), none());
+    assert_eq!(ask_over_each(&server, "/x/../login?a=1", "203.0.113.2"), none());
+    for spelling in ["/login", "//login", "/./login", "/x/%2e%2e/login", "/../login", "/%6Cogin"] {
+        assert_eq!(ask_over_each(&server, spelling, "203.0.113.3"), all("login"), "{spelling}");
+    }
+    assert_eq!(ask_over_each(&server, "/search", "2001:db8::1"), none());
+    assert_eq!(ask_over_each(&server, "/search", "[2001:DB8::2]:80"), all("address"));
+    assert_eq!(ask_over_each(&server, "/search", "2001:db8:0:1::1"), none());
+    assert_eq!(ask_over_each(&server, "/else", "2001:DB8::BAD"), all("list"));
+    assert_eq!(ask_over_each(&server, "/else", "2001:db8::baa"), none());
 }
 
 #[test]

@@ -203,6 +203,19 @@ fn a_path_or_host_of_any_length_is_decided_by_its_beginning() {
 }
 
 #[test]
+fn path_is_normalized_before_it_is_cut() {
+    let server = by_path();
+    let admin = format!("X-Forwarded-Uri: {}/admin", "/x/..".repeat(2000));
+    assert_eq!(server.ask("GET /v1/authorize", &[&admin]).status, 403);
+    let encoded = format!("X-Forwarded-Uri: /%61dmin/{}", "%61".repeat(1400));
+    assert_eq!(server.ask("GET /v1/authorize", &[&encoded]).status, 403);
+    assert_eq!(server.over_bound("key_length", "http"), 0, "neither is too long");
+    let dots = format!("X-Forwarded-Uri: /admin/{}/..b", "x".repeat(4086));
+    assert_eq!(server.ask("GET /v1/authorize", &[&dots]).status, 403);
+    assert_eq!(server.over_bound("key_length", "http"), 1);
+}
+
+#[test]
 fn bytes_of_a_path_that_are_no_text_are_seen_as_they_should_have_been_sent() {
     let server = by_path();
     let ask = |path: &[u8]| {
