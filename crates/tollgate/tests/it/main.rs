@@ -25,6 +25,7 @@ mod late_waiters;
 mod lease;
 mod limit_decimals;
 mod limit_text;
+mod paths;
 #[cfg(feature = "file")]
 mod policy_file;
 mod refunds;
