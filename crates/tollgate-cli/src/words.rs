@@ -62,10 +62,18 @@ pub(crate) fn key(key: &[KeyPart]) -> String {
         return "everybody together".to_owned();
     }
     let each = key.iter().map(|part| match &part.default {
-        Some(default) => format!("{} (or {default:?})", part.attribute),
-        None => part.attribute.clone(),
+        Some(default) => format!("{} (or {default:?})", attribute(part)),
+        None => attribute(part),
     });
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// The attribute of a part of a key, with the bits that are counted if the rule says them: `ip/24/48`.
+pub(crate) fn attribute(part: &KeyPart) -> String {
+    match part.address {
+        Some(prefix) => format!("{}/{}/{}", part.attribute, prefix.v4(), prefix.v6()),
+        None => part.attribute.clone(),
+    }
 }
 
 pub(crate) fn cost(cost: &Cost) -> String {

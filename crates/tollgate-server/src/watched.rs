@@ -1,7 +1,9 @@
 //! What operators want to know of decisions afterwards.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use smallvec::SmallVec;
 use tollgate::{Decision, Outcome, Request, Ruling, Timestamp};
 
 use crate::app::App;
@@ -18,6 +20,13 @@ pub(crate) struct Watched {
     pub(crate) top: Top,
     pub(crate) denials: Denials,
     logged: Seldom,
+}
+
+/// The attributes of a key, and their values as the key counts them.
+type Values<'k> = SmallVec<[(&'k str, Cow<'k, str>); 4]>;
+
+fn borrowed<'k>(values: &'k Values<'_>) -> Key<'k> {
+    values.iter().map(|(name, value)| (*name, &**value)).collect()
 }
 
 /// A key as it is logged: `user="ana" path="/"`.
@@ -38,7 +47,8 @@ impl App {
         if weight > 0
             && let Some(rule) = ruling.rule()
         {
-            let key: Key<'_> = ruling.key(request).collect();
+            let values: Values<'_> = ruling.key(request).collect();
+            let key = borrowed(&values);
             self.watched.top.count(weight, allowed, self.backend.clock().now(), (rule, &key));
         }
         if !allowed {
@@ -49,7 +59,8 @@ impl App {
                 limit: ruling.limit(),
                 retry_after: ruling.retry_after(),
             };
-            let key: Key<'_> = ruling.key(request).collect();
+            let values: Values<'_> = ruling.key(request).collect();
+            let key = borrowed(&values);
             self.remember((ruling.rule().unwrap_or_default(), &key), why, 1);
         }
     }

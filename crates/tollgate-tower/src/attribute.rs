@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::header::HOST;
 use http::{HeaderName, StatusCode};
+use tollgate::normalize_path;
 
 use crate::client_ip::ClientIp;
 use crate::error::LayerError;
@@ -56,6 +57,7 @@ enum Kind {
     ClientIp(ClientIp),
     Method,
     Path,
+    RawPath,
     #[cfg(feature = "axum")]
     Route,
     Host,
@@ -75,10 +77,15 @@ impl Source {
         Source(Kind::Method)
     }
 
-    /// The path as the client wrote it. A client may write as many as it likes: count by the
-    /// route instead where there is one.
+    /// The path in its [normal form](tollgate::normalize_path). A client may write as many as it
+    /// likes: count by the route instead where there is one.
     pub fn path() -> Source {
         Source(Kind::Path)
+    }
+
+    /// The path as the client wrote it.
+    pub fn raw_path() -> Source {
+        Source(Kind::RawPath)
     }
 
     /// The route that axum has matched, such as `/users/{id}`: one for all users. Missing where no
@@ -165,7 +172,8 @@ impl Source {
                 address.map(Value::Ip)
             }
             Kind::Method => Some(Value::Borrowed(head.method().as_str())),
-            Kind::Path => Some(Value::Borrowed(head.path())),
+            Kind::Path => Some(Value::from(normalize_path(head.path()))),
+            Kind::RawPath => Some(Value::Borrowed(head.path())),
             #[cfg(feature = "axum")]
             Kind::Route => {
                 let matched = head.extension::<axum::extract::MatchedPath>()?;
@@ -208,6 +216,7 @@ impl fmt::Debug for Source {
             Kind::ClientIp(client_ip) => client_ip.fmt(f),
             Kind::Method => f.write_str("Method"),
             Kind::Path => f.write_str("Path"),
+            Kind::RawPath => f.write_str("RawPath"),
             #[cfg(feature = "axum")]
             Kind::Route => f.write_str("Route"),
             Kind::Host => f.write_str("Host"),

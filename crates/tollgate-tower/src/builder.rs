@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use tollgate::{Dialect, HeaderStyle, Policy, Verbosity};
+use tollgate::{AddressPrefix, Dialect, HeaderStyle, Policy, Verbosity, normalize_path};
 
 use crate::answer::Answer;
 use crate::attribute::{Attribute, IfMissing, Source};
@@ -46,6 +46,7 @@ impl GateLayerBuilder {
                 if_cancelled: Bill::Estimate,
                 wait: None,
                 stacked: false,
+                address_prefix: AddressPrefix::default(),
                 shadow: false,
                 extension: true,
                 express: None,
@@ -72,6 +73,13 @@ impl GateLayerBuilder {
     pub fn client_ip(self, client_ip: ClientIp) -> GateLayerBuilder {
         let refuse = IfMissing::Refuse(StatusCode::INTERNAL_SERVER_ERROR);
         self.attribute("ip", Source::client_ip(client_ip), refuse)
+    }
+
+    /// The part of a client's address that a limiter counts; the whole of an IPv4 address and the
+    /// first 64 bits of an IPv6 address if not said. In a policy, the keys of its rules say it.
+    pub fn address_prefix(mut self, prefix: AddressPrefix) -> GateLayerBuilder {
+        self.settings.address_prefix = prefix;
+        self
     }
 
     /// The attribute `method`.
@@ -146,10 +154,11 @@ impl GateLayerBuilder {
         self
     }
 
-    /// Lets requests for exactly this path pass without a decision.
+    /// Lets requests for exactly this path pass without a decision, if they spell it just so: the
+    /// path as it was received and its [normal form](tollgate::normalize_path) are both `path`.
     pub fn skip_path(self, path: impl Into<String>) -> GateLayerBuilder {
         let path = path.into();
-        self.skip(move |head| head.path() == path)
+        self.skip(move |head| head.path() == path && normalize_path(head.path()) == path)
     }
 
     /// Takes the cost as an estimate, and settles it by the answer.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use tollgate::{
-    Decision, Gate, HeaderFields, HeaderStyle, Hold, Key, Limiter, Outcome, Part, Reason, Request,
-    RequestError, Reservation, Ruling,
+    AddressPrefix, Decision, Gate, HeaderFields, HeaderStyle, Hold, Key, Limiter, Outcome, Part,
+    Reason, Request, RequestError, Reservation, Ruling,
 };
 
 #[cfg(feature = "redis")]
@@ -183,12 +183,15 @@ impl Local {
 }
 
 impl Door {
-    /// What the values of attributes are matched and counted as: a limiter counts an address as what
-    /// it is, a policy matches texts.
-    pub(crate) fn reads<'r>(&self, value: Value<'r>) -> Value<'r> {
-        match &self.0 {
-            Behind::Local(Local::Limiter(_)) => value,
-            _ => value.into_text(),
+    /// The form in which values of attributes are matched and counted: a limiter counts the first
+    /// bits of an address, a policy reads the whole address as a text.
+    pub(crate) fn reads<'r>(&self, value: Value<'r>, prefix: AddressPrefix) -> Value<'r> {
+        match (&self.0, value) {
+            (Behind::Local(Local::Limiter(_)), Value::Ip(address)) => {
+                Value::Ip(prefix.cut(address))
+            }
+            (Behind::Local(Local::Limiter(_)), value) => value,
+            (_, value) => value.into_text(),
         }
     }
 

@@ -3,10 +3,10 @@
 //!
 //! It leads where the long way does: what is refused, or has to wait, goes on there.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use http::Request;
-use tollgate::{Decision, HeaderStyle, Limiter};
+use tollgate::{AddressPrefix, Decision, HeaderStyle, Limiter};
 
 use crate::attribute::Attribute;
 use crate::client_ip::ClientIp;
@@ -18,6 +18,7 @@ use crate::settings::Settings;
 pub(crate) struct Express {
     limiter: Limiter,
     client_ip: ClientIp,
+    address_prefix: AddressPrefix,
     units: u64,
     style: HeaderStyle,
 }
@@ -44,6 +45,7 @@ impl Express {
         Some(Express {
             limiter: limiter.clone(),
             client_ip: source.as_client_ip()?.clone(),
+            address_prefix: settings.address_prefix,
             units: settings.cost.fixed()?,
             style: settings.style,
         })
@@ -58,7 +60,7 @@ impl Express {
     /// Takes what the request costs if it may go ahead at once; if it may not, `decision` says why.
     #[inline]
     pub(crate) fn pass<B>(&self, request: &Request<B>, decision: &mut Option<Decision>) -> Passage {
-        let passes = match self.client_ip.of_direct(request.extensions()) {
+        let passes = match self.whole_ipv4(request) {
             Some(address) => self.limiter.pass_n(address, self.units, decision),
             None => match self.found(request) {
                 Some(address) => self.limiter.pass_n(address, self.units, decision),
@@ -71,15 +73,23 @@ impl Express {
     /// [`pass`](Self::pass), with the decision on what goes ahead too.
     #[inline]
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Option<Decision> {
-        match self.client_ip.of_direct(request.extensions()) {
+        match self.whole_ipv4(request) {
             Some(address) => Some(self.limiter.check_n(address, self.units)),
             None => self.found(request).map(|address| self.limiter.check_n(address, self.units)),
         }
     }
 
-    /// The address, where it has to be found out.
+    /// The IPv4 address of most requests, where all of it is counted.
+    #[inline]
+    fn whole_ipv4<B>(&self, request: &Request<B>) -> Option<Ipv4Addr> {
+        let address = self.client_ip.of_direct(request.extensions());
+        address.filter(|_| self.address_prefix.v4() == 32)
+    }
+
+    /// The part of any other address that is counted.
     fn found<B>(&self, request: &Request<B>) -> Option<IpAddr> {
-        self.client_ip.of_request(request.extensions(), request.headers())
+        let address = self.client_ip.of_request(request.extensions(), request.headers())?;
+        Some(self.address_prefix.cut(address))
     }
 
     /// What the client is told of a decision.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderName, Response};
 use smallvec::SmallVec;
-use tollgate::HeaderStyle;
+use tollgate::{AddressPrefix, HeaderStyle};
 
 use crate::answer::Answer;
 use crate::attribute::{Attribute, IfMissing};
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) if_cancelled: Bill,
     pub(crate) wait: Option<Patience>,
     pub(crate) stacked: bool,
+    /// The part of an address that a limiter counts.
+    pub(crate) address_prefix: AddressPrefix,
     pub(crate) shadow: bool,
     pub(crate) extension: bool,
     /// Found out when the layer is built.
@@ -116,7 +118,7 @@ impl Settings {
                 }
                 value => value,
             };
-            values.push(value.map(|value| self.door.reads(value)));
+            values.push(value.map(|value| self.door.reads(value, self.address_prefix)));
         }
         Ok(values)
     }

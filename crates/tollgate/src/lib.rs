@@ -57,8 +57,9 @@ pub use limiter::{Limiter, LimiterBuilder, Taken};
 #[cfg(feature = "envoy")]
 pub use policy::EnvoyDescriptor;
 pub use policy::{
-    Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError, Override, Place,
-    Policy, PolicyError, Problem, Request, Rule, SyncMode,
+    AddressPrefix, Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError,
+    Override, Place, Policy, PolicyError, Problem, Request, Rule, SyncMode, normalize_path,
+    normalize_path_within, uri_path,
 };
 #[cfg(feature = "file")]
 pub use policy::{FileError, Finding, Loaded};

@@ -186,9 +186,10 @@ fn line(rule: &Rule) -> String {
 }
 
 fn part(part: &KeyPart) -> String {
+    let attribute = words::attribute(part);
     match &part.default {
-        Some(default) => format!("{} or {default:?}", part.attribute),
-        None => part.attribute.clone(),
+        Some(default) => format!("{attribute} or {default:?}"),
+        None => attribute,
     }
 }
 

@@ -39,16 +39,16 @@ impl Refusals {
         let Refusal { ruling, request, line, now } = *refusal;
         let rule = ruling.rule().unwrap_or_default();
         self.name.clear();
-        for (name, value) in std::iter::once((rule, "")).chain(ruling.key(request)) {
+        for (name, value) in std::iter::once((rule, "".into())).chain(ruling.key(request)) {
             // Lengths between: no two keys are written alike.
-            for text in [name, value] {
+            for text in [name, &*value] {
                 self.name.extend_from_slice(&text.len().to_le_bytes());
                 self.name.extend_from_slice(text.as_bytes());
             }
         }
         let new = || Client {
             rule: rule.to_owned(),
-            key: ruling.key(request).map(|(name, value)| (name.into(), shown(value))).collect(),
+            key: ruling.key(request).map(|(name, value)| (name.into(), shown(&value))).collect(),
             first: now,
             last: now,
             example: Example {

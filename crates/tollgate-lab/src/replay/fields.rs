@@ -123,8 +123,12 @@ impl Wanted {
         fields: &[FieldMap],
         routes: Vec<Template>,
     ) -> Result<Wanted, Mistake> {
-        let names: BTreeSet<&str> =
+        let mut names: BTreeSet<&str> =
             policies.iter().flat_map(|policy| attribute_names(policy)).collect();
+        if names.contains("raw_path") {
+            // The gate makes it from the path.
+            names.insert("path");
+        }
         for FieldMap { attribute, field } in fields {
             if !names.contains(&**attribute) && !matches!(&**attribute, "time" | "cost" | "path") {
                 let known: Vec<&str> = names.iter().copied().collect();

@@ -14,7 +14,7 @@ use axum::response::Response;
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use tollgate::Reason;
+use tollgate::{Reason, normalize_path, normalize_path_within, uri_path};
 use tollgate_tower::PeerAddr;
 
 use super::browser::keep_to_us;
@@ -119,9 +119,11 @@ impl App {
         };
         let mut attributes = Vec::with_capacity(8);
         for (header, attribute) in family {
-            if let Some(value) = single(headers, header)? {
-                let value = if attribute == "path" { path(value) } else { value };
-                attributes.push((attribute, self.readable(value)));
+            let Some(value) = single(headers, header)? else { continue };
+            if attribute == "path" {
+                self.add_path(value, &mut attributes);
+            } else {
+                attributes.push((attribute, self.within_bound(text_of(value))));
             }
         }
         if let Some(PeerAddr(peer)) = head.extensions.get() {
@@ -137,19 +139,41 @@ impl App {
         Ok(attributes)
     }
 
-    /// What a client asks its proxy for, as text within the bound: it is cut, and a byte that is no
-    /// text is escaped as a client should have.
-    fn readable<'h>(&self, value: &'h [u8]) -> Cow<'h, str> {
-        let text = match std::str::from_utf8(value) {
-            Ok(text) => Cow::Borrowed(text),
-            Err(_) => Cow::Owned(escaped(value)),
-        };
+    /// Adds the path of a URI: normalized before it is cut, so that its end cannot hide what its
+    /// beginning means.
+    fn add_path<'h>(&self, uri: &'h [u8], attributes: &mut Vec<(&'h str, Cow<'h, str>)>) {
         let most = self.settings.bounds.key_length;
-        if text.len() <= most {
-            return text;
+        let (raw, normal) = match text_of(uri) {
+            Cow::Borrowed(uri) => (Cow::Borrowed(uri_path(uri)), normalize_path(uri)),
+            Cow::Owned(uri) => (
+                Cow::Owned(uri_path(&uri).to_owned()),
+                Cow::Owned(normalize_path(&uri).into_owned()),
+            ),
+        };
+        let raw = (raw != normal).then_some(raw);
+        attributes.extend(raw.map(|raw| ("raw_path", self.cut(raw))));
+        if normal.len() > most {
+            add(self.metrics.over(Transport::Http, Bound::KeyLength));
+            let cut = normalize_path_within(&normal, most).into_owned();
+            attributes.push(("path", Cow::Owned(cut)));
+        } else {
+            attributes.push(("path", normal));
         }
-        add(self.metrics.over(Transport::Http, Bound::KeyLength));
+    }
+
+    /// What a client asks its proxy for, within the bound: it is cut, since a proxy may make an
+    /// error of its own of any other answer.
+    fn within_bound<'h>(&self, text: Cow<'h, str>) -> Cow<'h, str> {
+        if text.len() > self.settings.bounds.key_length {
+            add(self.metrics.over(Transport::Http, Bound::KeyLength));
+        }
+        self.cut(text)
+    }
+
+    fn cut<'h>(&self, text: Cow<'h, str>) -> Cow<'h, str> {
+        let most = self.settings.bounds.key_length;
         match text {
+            text if text.len() <= most => text,
             Cow::Borrowed(text) => Cow::Borrowed(cut_to(text, most)),
             Cow::Owned(text) => Cow::Owned(cut_to(&text, most).to_owned()),
         }
@@ -184,6 +208,14 @@ fn wrong(name: &str, what: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, format!("the header {name} {what}"))
 }
 
+/// The text of a header: a byte that is no UTF-8 is escaped, as the client should have done.
+fn text_of(value: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(value) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(escaped(value)),
+    }
+}
+
 fn escaped(value: &[u8]) -> String {
     let mut text = String::with_capacity(value.len() + 16);
     for chunk in value.utf8_chunks() {
@@ -194,47 +226,4 @@ fn escaped(value: &[u8]) -> String {
         }
     }
     text
-}
-
-/// The path of a URI: without the host, where it is absolute, and without the query.
-fn path(uri: &[u8]) -> &[u8] {
-    let ends = |byte: &u8| matches!(byte, b'/' | b'?' | b'#');
-    let first = uri.iter().position(ends).unwrap_or(uri.len());
-    let rest = match uri[..first].strip_suffix(b":") {
-        Some(_) => uri[first..].strip_prefix(b"//"),
-        None => None,
-    };
-    let from_path = match rest {
-        Some(rest) => &rest[rest.iter().position(ends).unwrap_or(rest.len())..],
-        None => uri,
-    };
-    let end = from_path.iter().position(|byte| matches!(byte, b'?' | b'#'));
-    match &from_path[..end.unwrap_or(from_path.len())] {
-        b"" => b"/",
-        path => path,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::path;
-
-    #[test]
-    fn a_path_is_found_in_whatever_a_proxy_calls_a_uri() {
-        for (uri, expected) in [
-            ("/search?q=1", "/search"),
-            ("/search", "/search"),
-            ("https://shop.example/cart?x", "/cart"),
-            ("https://shop.example", "/"),
-            ("https://shop.example?x=/y", "/"),
-            ("?q", "/"),
-            ("", "/"),
-            ("/to?next=http://other/path", "/to"),
-            ("/a://b", "/a://b"),
-            ("a?b://c", "a"),
-            ("http:/x", "http:/x"),
-        ] {
-            assert_eq!(path(uri.as_bytes()), expected.as_bytes(), "{uri:?}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 mod forwarded;
 mod peer;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{Extensions, HeaderMap};
@@ -12,9 +12,6 @@ use ipnet::{IpNet, Ipv4Net};
 use crate::error::LayerError;
 use forwarded::Hops;
 pub use peer::PeerAddr;
-
-/// A network of one customer: what providers hand out at the least.
-const DEFAULT_PREFIX: u8 = 64;
 
 /// Whose address counts as the client's.
 ///
@@ -30,14 +27,13 @@ const DEFAULT_PREFIX: u8 = 64;
 /// # Ok::<(), tollgate_tower::LayerError>(())
 /// ```
 ///
-/// An IPv4 address in IPv6 clothes is the IPv4 address. IPv6 addresses are cut to their first 64
-/// bits, since whoever has one of those has all of them; [`ipv6_prefix`](Self::ipv6_prefix)
-/// changes that.
+/// An IPv4 address that is written in IPv6 is the IPv4 address. The part of an address that is
+/// counted belongs to the rule's key ([`KeyPart::address`](tollgate::KeyPart::address)), or for a
+/// limiter to the layer ([`address_prefix`](crate::GateLayerBuilder::address_prefix)).
 #[derive(Clone)]
 pub struct ClientIp {
     trusted: Box<[IpNet]>,
     believed: Believed,
-    ipv6_prefix: u8,
     peer: Option<PeerFn>,
 }
 
@@ -55,12 +51,7 @@ enum Believed {
 impl ClientIp {
     /// The address of the peer: for servers that clients reach directly.
     pub fn peer() -> ClientIp {
-        ClientIp {
-            trusted: Box::default(),
-            believed: Believed::None,
-            ipv6_prefix: DEFAULT_PREFIX,
-            peer: None,
-        }
+        ClientIp { trusted: Box::default(), believed: Believed::None, peer: None }
     }
 
     /// The rightmost address of `X-Forwarded-For` that is not in one of the trusted networks.
@@ -89,13 +80,6 @@ impl ClientIp {
             believed: Believed::Forwarded,
             ..ClientIp::peer()
         })
-    }
-
-    /// How many bits of an IPv6 address count; 64 if not said, and 128 at most.
-    #[must_use]
-    pub fn ipv6_prefix(mut self, bits: u8) -> ClientIp {
-        self.ipv6_prefix = bits.min(128);
-        self
     }
 
     /// Where the peer's address is found, for servers that put it elsewhere than
@@ -139,10 +123,10 @@ impl ClientIp {
     /// The client's address, of a request that came from `peer` with these headers.
     pub fn of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
-        self.cut(match self.believed {
+        match self.believed {
             Believed::None => peer,
             _ => self.behind(peer, headers),
-        })
+        }
     }
 
     /// Whether the headers name a client and are not believed, since `peer` is no trusted proxy: a
@@ -176,15 +160,6 @@ impl ClientIp {
     fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(&address))
     }
-
-    #[inline]
-    fn cut(&self, address: IpAddr) -> IpAddr {
-        let IpAddr::V6(address) = address else {
-            return address;
-        };
-        let kept = u128::MAX.checked_shl(128 - u32::from(self.ipv6_prefix)).unwrap_or(0);
-        IpAddr::V6(Ipv6Addr::from(u128::from(address) & kept))
-    }
 }
 
 impl std::fmt::Debug for ClientIp {
@@ -192,7 +167,6 @@ impl std::fmt::Debug for ClientIp {
         f.debug_struct("ClientIp")
             .field("trusted", &self.trusted)
             .field("believed", &self.believed)
-            .field("ipv6_prefix", &self.ipv6_prefix)
             .finish_non_exhaustive()
     }
 }

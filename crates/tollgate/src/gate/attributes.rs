@@ -1,11 +1,13 @@
 //! The attributes a policy asks about, by number, so that a request's values are looked up by
 //! name once.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::canonical::{CanonicalForms, CanonicalTexts, received_name};
 use super::index::Found;
 use super::texts::Texts;
-use crate::policy::Request;
+use crate::policy::{AddressAttributes, Policy, Request};
 
 /// The number of an attribute.
 pub(super) type Attribute = u32;
@@ -15,24 +17,35 @@ const INLINE: usize = 16;
 
 /// The names of the attributes.
 #[derive(Debug, Default)]
-pub(super) struct Attributes(Texts);
+pub(super) struct Attributes {
+    names: Texts,
+    forms: CanonicalForms,
+}
 
 impl Attributes {
-    pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Attributes {
-        let names: BTreeSet<&str> = names.into_iter().collect();
-        Attributes(Texts::new(names.into_iter().map(Box::from)))
+    /// The attributes with these names, which are those that `policy` reads.
+    pub(super) fn new<'a>(
+        names: impl IntoIterator<Item = Cow<'a, str>>,
+        policy: &Policy,
+        addresses: &AddressAttributes,
+    ) -> Attributes {
+        let names: BTreeSet<Cow<'_, str>> = names.into_iter().collect();
+        let names = Texts::new(names.into_iter().map(|name| Box::from(&*name)));
+        let forms = CanonicalForms::new(policy, addresses, |name| names.number(name));
+        Attributes { names, forms }
     }
 
     pub(super) fn number(&self, name: &str) -> Option<Attribute> {
-        self.0.number(name)
+        self.names.number(name)
     }
 
+    /// The name of the attribute of a request that `attribute` stands for.
     pub(super) fn name(&self, attribute: Attribute) -> &str {
-        self.0.text(attribute)
+        received_name(self.names.text(attribute))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 
     /// What `request` says of each, in `room`, which is empty; and the rest of it.
@@ -40,14 +53,16 @@ impl Attributes {
     pub(super) fn values<'v, 'r: 'v>(
         &self,
         request: &'r Request<'_>,
+        texts: &'r mut CanonicalTexts,
         room: &'v mut Room<'r>,
     ) -> (Values<'v>, &'v mut Found) {
         let (values, found) = room.of(self.len());
         for (name, value) in request.attributes() {
-            if let Some(attribute) = self.0.number(name) {
+            if let Some(attribute) = self.names.number(name) {
                 values[attribute as usize] = Some(value);
             }
         }
+        self.forms.apply(values, texts);
         (Values(values), found)
     }
 }

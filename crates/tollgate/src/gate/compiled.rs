@@ -1,21 +1,25 @@
 //! A policy made ready: names are numbers, numbers are plans, conditions are indexed.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::attributes::{Attribute, Attributes, Values};
+use super::canonical::{PATH, RAW_PATH, counted_name};
 use super::index::{Conditions, Entry, Index};
 use crate::key::Fingerprints;
 use crate::limit::LimitError;
-use crate::policy::{Block, Condition, Cost, Numbers, Policy, Rule};
+use crate::policy::{AddressAttributes, Block, Condition, Cost, Numbers, Policy, Rule};
 use crate::store::memory::{Memory, Named};
 
 /// A policy made ready for a store.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) policy: Arc<Policy>,
+    /// The attributes that are addresses.
+    pub(super) addresses: AddressAttributes,
     pub(super) attributes: Attributes,
     /// Lists of those who pass, lists of those who do not, rules: in this order.
     pub(super) index: Index,
@@ -65,10 +69,12 @@ pub(super) enum Listed {
 impl Compiled {
     /// `policy`, which has been checked, made ready for `memory`.
     pub(super) fn new(policy: Arc<Policy>, memory: &Memory) -> Result<Compiled, LimitError> {
-        let attributes = Attributes::new(attribute_names(&policy));
+        let addresses = policy.address_attributes();
+        let attributes = Attributes::new(attribute_names(&policy), &policy, &addresses);
         let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);
         let conditions = lists.chain(policy.rules.iter().map(|rule| &rule.matches));
-        let entries = conditions.map(|matches| numbered(matches, &attributes)).collect();
+        let entries = conditions.map(|matches| numbered(matches, &attributes, &addresses));
+        let entries = entries.collect();
         let index = Index::new(entries, attributes.len());
         let lists = Entry::try_from(policy.allow.len() + policy.deny.len()).unwrap_or(Entry::MAX);
         let compile = |rule| CompiledRule::new(rule, &policy, &attributes, memory);
@@ -79,7 +85,17 @@ impl Compiled {
         let of_rules = rules.iter().flat_map(|rule| rule.tiers.iter().map(|(tier, _)| tier));
         let tiers: BTreeSet<Box<str>> = of_rules.cloned().collect();
         let tiers = tiers.into_iter().collect();
-        Ok(Compiled { attributes, index, lists, rules, tier_from, tiers, numbers, policy })
+        Ok(Compiled {
+            addresses,
+            attributes,
+            index,
+            lists,
+            rules,
+            tier_from,
+            tiers,
+            numbers,
+            policy,
+        })
     }
 
     /// The list that an entry of the index is.
@@ -129,7 +145,7 @@ impl CompiledRule {
         let key = rule
             .key
             .iter()
-            .map(|part| (number(&part.attribute), part.default.as_deref().map(Box::from)));
+            .map(|part| (number(&counted_name(part)), part.default.as_deref().map(Box::from)));
         let terms = terms(&rule.name, &rule.numbers, memory)?;
         let of_tiers = tiers.iter().map(|(_, terms): &(_, Terms)| terms.len());
         let most = of_tiers.max().unwrap_or(0).max(terms.len()).max(1);
@@ -206,13 +222,21 @@ fn tiers_of<'a>(
     names.into_iter().map(|tier| (tier, policy.numbers(rule, Some(tier))))
 }
 
-fn numbered(matches: &[(String, Condition)], attributes: &Attributes) -> Conditions {
+fn numbered(
+    matches: &[(String, Condition)],
+    attributes: &Attributes,
+    addresses: &AddressAttributes,
+) -> Conditions {
     let number = |name: &str| attributes.number(name).unwrap_or(Attribute::MAX);
-    matches.iter().map(|(name, condition)| (number(name), condition.clone())).collect()
+    let canonical = |name: &str, condition: &Condition| match addresses.contains_key(name) {
+        true => condition.canonical_address(),
+        false => condition.clone(),
+    };
+    matches.iter().map(|(name, condition)| (number(name), canonical(name, condition))).collect()
 }
 
-/// Every attribute the policy asks about, some more than once.
-fn attribute_names(policy: &Policy) -> impl Iterator<Item = &str> {
+/// Every attribute that the policy reads or makes itself, some more than once.
+fn attribute_names(policy: &Policy) -> impl Iterator<Item = Cow<'_, str>> {
     let rules = policy.rules.iter();
     let costs = rules.clone().filter_map(|rule| match &rule.cost {
         Cost::Attribute { name, .. } => Some(name),
@@ -222,7 +246,13 @@ fn attribute_names(policy: &Policy) -> impl Iterator<Item = &str> {
     let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);
     let matches = lists.chain(rules.map(|rule| &rule.matches)).flatten().map(|(name, _)| name);
     let all = matches.chain(keys).chain(costs).chain([&policy.tier_from]);
-    all.map(String::as_str)
+    let received = all.flat_map(|name| match name.as_str() {
+        // It is made from the path if a request does not have it.
+        RAW_PATH => [Some(RAW_PATH), Some(PATH)],
+        name => [Some(name), None],
+    });
+    let parts = policy.rules.iter().flat_map(|rule| &rule.key).map(counted_name);
+    received.flatten().map(Cow::Borrowed).chain(parts)
 }
 
 /// What a request takes of a rule.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::attributes::Room;
+use super::canonical::CanonicalTexts;
 use super::compiled::Listed;
 use super::hold::Scaled;
 use super::resolve::{Applied, INLINE, Resolved, Rules};
@@ -83,8 +84,9 @@ impl Deciding<'_> {
         request: &Request<'_>,
         (charges, claims): (&mut Charges, &mut Vec<Scaled>),
     ) -> Answer {
+        let mut texts = CanonicalTexts::new();
         let mut room = Room::new();
-        let resolved = Resolved::new(self.in_force, request, &mut room);
+        let resolved = Resolved::new(self.in_force, request, &mut texts, &mut room);
         if let Some(list) = resolved.list() {
             return Answer::Listed(list);
         }

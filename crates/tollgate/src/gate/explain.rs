@@ -1,6 +1,7 @@
 //! Why a gate decides as it does.
 
 use super::attributes::{Attribute, Room};
+use super::canonical::CanonicalTexts;
 use super::compiled::Listed;
 use super::resolve::{Resolved, RuleKey};
 use super::{Gate, InForce};
@@ -115,8 +116,9 @@ impl<'e> Explaining<'e, '_> {
     }
 
     fn explanation(&self) -> Explanation {
+        let mut texts = CanonicalTexts::new();
         let mut room = Room::new();
-        let resolved = Resolved::new(self.in_force, self.request, &mut room);
+        let resolved = Resolved::new(self.in_force, self.request, &mut texts, &mut room);
         let policy = self.policy();
         let list = resolved.list().map(|list| match list {
             Listed::Allow(number) => (policy.allow[number].name.clone(), true),

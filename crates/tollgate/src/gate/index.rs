@@ -17,7 +17,7 @@ use super::attributes::{Attribute, Values};
 use super::glob_set::GlobSet;
 use super::prefixes::Prefixes;
 use super::texts::Texts;
-use crate::policy::{Condition, Glob, address};
+use crate::policy::{Condition, Glob, parse_address};
 
 /// The number of an entry.
 pub(super) type Entry = u32;
@@ -209,7 +209,7 @@ impl Drawer {
     #[inline(never)]
     fn each(&self, value: &str, consider: &mut impl FnMut(&[Entry])) {
         if !self.networks.is_empty()
-            && let Some(ip) = address(value)
+            && let Some(ip) = parse_address(value)
         {
             self.each_network(ip, consider);
         }

@@ -1,12 +1,13 @@
 //! What operators look at without changing it: who a ruling was about, how a key stands, keys in
 //! steps.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use super::Gate;
 use super::compiled::{CompiledRule, Listed};
 use super::operate::with_key;
 use super::ruling::Ruling;
+use super::{Gate, canonical};
 use crate::decision::Status;
 use crate::key::KeyName;
 use crate::limit::Limit;
@@ -25,21 +26,28 @@ impl Ruling {
     /// let gate = Gate::new(Policy::new().rule(rule))?;
     /// let request = Request::new().with("user", "ana").with("path", "/search");
     /// let ruling = gate.check(&request);
-    /// assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "ana")]);
+    /// assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "ana".into())]);
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn key<'s>(&'s self, request: &'s Request<'_>) -> impl Iterator<Item = (&'s str, &'s str)> {
-        let policy = &self.in_force().compiled.policy;
+    pub fn key<'s>(
+        &'s self,
+        request: &'s Request<'_>,
+    ) -> impl Iterator<Item = (&'s str, Cow<'s, str>)> {
+        let compiled = &self.in_force().compiled;
+        let (policy, addresses) = (&compiled.policy, &compiled.addresses);
         let (parts, matches): (&[KeyPart], &[(String, Condition)]) = match self.list() {
             Some(Listed::Allow(number)) => (&[], &policy.allow[number].matches),
             Some(Listed::Deny(number)) => (&[], &policy.deny[number].matches),
             _ => (self.deciding_rule().map_or(&[], |number| &policy.rules[number].key), &[]),
         };
         let of_rule = parts.iter().filter_map(|part| {
-            let value = request.get(&part.attribute).or(part.default.as_deref())?;
+            let default = || part.default.as_deref().map(Cow::Borrowed);
+            let value = canonical::counted(addresses, request, part).or_else(default)?;
             Some((part.attribute.as_str(), value))
         });
-        let of_list = matches.iter().filter_map(|(name, _)| Some((&**name, request.get(name)?)));
+        let of_list = matches
+            .iter()
+            .filter_map(|(name, _)| Some((&**name, canonical::whole(addresses, request, name)?)));
         of_rule.chain(of_list)
     }
 

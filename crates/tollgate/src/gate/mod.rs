@@ -1,6 +1,7 @@
 //! `Gate`: a policy over a store.
 
 mod attributes;
+mod canonical;
 mod compiled;
 mod decide;
 mod explain;
@@ -22,7 +23,7 @@ mod told;
 mod tries;
 mod visit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,22 +239,27 @@ impl Gate {
     ///
     /// # Errors
     /// Where it names an unknown rule, or its numbers are impossible.
-    pub fn set_override(&self, change: Override) -> Result<(), PolicyError> {
+    pub fn set_override(&self, mut change: Override) -> Result<(), PolicyError> {
         let mut changes = self.0.changes.lock();
-        let in_force = self.0.in_force.load();
+        let in_force = self.0.in_force.load_full();
+        let addresses = &in_force.compiled.addresses;
+        change.client = canonical::client(addresses, &change.client).into_owned();
         in_force.compiled.policy.check_override(&change)?;
         let source = Source::RunTime(Box::new(change.clone()));
         let own = Own::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
         self.0.store.0.overrides.set(change.client.clone(), Some(change.clone()));
         changes.overrides.insert(change.client.clone(), Some(change));
-        self.change_overrides(&mut changes, |overrides| overrides.set(own));
+        self.change_overrides(&mut changes, |overrides| overrides.set(own, addresses));
         Ok(())
     }
 
     /// Makes a client like all others, from the next decision on; whether it was not.
     pub fn remove_override(&self, client: &Client) -> bool {
         let mut changes = self.0.changes.lock();
-        let of_policy = self.policy().overrides.iter().any(|of| of.client == *client);
+        let compiled = Arc::clone(&self.0.in_force.load().compiled);
+        let form = |client| canonical::client(&compiled.addresses, client);
+        let client = &*form(client);
+        let of_policy = compiled.policy.overrides.iter().any(|of| *form(&of.client) == *client);
         if of_policy {
             self.0.store.0.overrides.set(client.clone(), None);
             changes.overrides.insert(client.clone(), None);
@@ -300,8 +306,9 @@ impl InForce {
         check(&policy)?;
         let compiled = Compiled::new(Arc::new(policy), &store.0).map_err(refused)?;
         let mut overrides = Overrides::default();
-        for change in overriding(&compiled.policy, changed) {
-            overrides.set(Own::new(change, &compiled, &store.0).map_err(refused)?);
+        for change in overriding(&compiled, changed) {
+            let own = Own::new(change, &compiled, &store.0).map_err(refused)?;
+            overrides.set(own, &compiled.addresses);
         }
         Ok(InForce { store: store.clone(), compiled: Arc::new(compiled), overrides })
     }
@@ -309,12 +316,18 @@ impl InForce {
 
 /// The policy's overrides as they were changed at run time.
 fn overriding<'a>(
-    policy: &'a Arc<Policy>,
+    compiled: &'a Compiled,
     changed: &'a BTreeMap<Client, Option<Override>>,
 ) -> impl Iterator<Item = Source> + 'a {
-    let of_policy = policy.overrides.iter().enumerate();
-    let of_policy = of_policy.filter(|(_, of)| !changed.contains_key(&of.client));
-    let of_policy = of_policy.map(|(number, _)| Source::Policy(policy.clone(), number));
+    let addresses = &compiled.addresses;
+    let replaced = changed.keys().map(|client| canonical::client(addresses, client).into_owned());
+    let replaced: HashSet<Client> = replaced.collect();
+    let is_replaced = move |of: &Override| {
+        !replaced.is_empty() && replaced.contains(&*canonical::client(addresses, &of.client))
+    };
+    let of_policy = compiled.policy.overrides.iter().enumerate();
+    let of_policy = of_policy.filter(move |(_, of)| !is_replaced(of));
+    let of_policy = of_policy.map(|(number, _)| Source::Policy(compiled.policy.clone(), number));
     let changed = changed.values().flatten();
     of_policy.chain(changed.map(|change| Source::RunTime(Box::new(change.clone()))))
 }

@@ -1,15 +1,17 @@
 //! What operators ask of a gate: give back, make new, block, list.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::attributes::Room;
+use super::canonical::CanonicalTexts;
 use super::compiled::{CompiledRule, counter, counter_name};
 use super::decide::Mode;
 use super::resolve::{Applied, Resolved, RuleKey};
 use super::tries::Tries;
-use super::{Gate, InForce, Ruling};
+use super::{Gate, InForce, Ruling, canonical};
 use crate::algorithm::Taken;
 use crate::bounds::MAX_LIMITS_PER_RULE;
 use crate::decision::Status;
@@ -57,8 +59,9 @@ impl Gate {
     pub fn refund(&self, request: &Request<'_>) {
         let memory = &self.0.store.0;
         let in_force = self.0.in_force.load();
+        let mut texts = CanonicalTexts::new();
         let mut room = Room::new();
-        let resolved = Resolved::new(&in_force, request, &mut room);
+        let resolved = Resolved::new(&in_force, request, &mut texts, &mut room);
         if resolved.list().is_some() {
             return;
         }
@@ -240,8 +243,9 @@ fn applied<T>(
     request: &Request<'_>,
     work: impl FnOnce(&[Applied<'_>]) -> T,
 ) -> T {
+    let mut texts = CanonicalTexts::new();
     let mut room = Room::new();
-    let resolved = Resolved::new(in_force, request, &mut room);
+    let resolved = Resolved::new(in_force, request, &mut texts, &mut room);
     work(&resolved.rules().unwrap_or_default())
 }
 
@@ -253,5 +257,16 @@ pub(super) fn with_key<T>(
     work: impl FnOnce(&CompiledRule, &RuleKey<'_>) -> T,
 ) -> Option<T> {
     let rule = in_force.compiled.rule(rule)?;
-    (rule.key.len() == key.len()).then(|| work(rule, &RuleKey::Given(key)))
+    if rule.key.len() != key.len() {
+        return None;
+    }
+    let number = in_force.compiled.rule_number(&rule.name)? as usize;
+    let parts = &in_force.compiled.policy.rules[number].key;
+    let values: SmallVec<[Cow<'_, str>; 4]> = parts
+        .iter()
+        .zip(key)
+        .map(|(part, value)| canonical::of_client(&part.attribute, value, part.address_prefix()))
+        .collect();
+    let values: SmallVec<[&str; 4]> = values.iter().map(|value| &**value).collect();
+    Some(work(rule, &RuleKey::Given(&values)))
 }

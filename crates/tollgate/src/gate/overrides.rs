@@ -4,6 +4,7 @@
 //! are hashed and looked up. Each shape is in many pieces, so that changing one override copies
 //! one piece and readers see all or nothing of it.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use super::canonical;
 use super::compiled::{Compiled, Terms, counter, terms};
 use super::index::Quick;
 use crate::key::Fingerprints;
 use crate::limit::LimitError;
-use crate::policy::{Client, Override, Policy, Request};
+use crate::policy::{AddressAttributes, AddressPrefix, Client, Override, Policy, Request};
 use crate::store::memory::Memory;
 
 const PIECES: usize = 64;
@@ -26,9 +28,13 @@ pub(super) struct Overrides(Vec<Shape>);
 /// All overrides that name the same attributes.
 #[derive(Clone, Debug)]
 struct Shape {
-    attributes: Arc<[String]>,
+    attributes: Arc<Attributes>,
     pieces: Vec<Arc<HashTable<Arc<Own>>>>,
 }
+
+/// The attributes of a shape, each with the part of it that counts if it is an address.
+#[derive(Debug)]
+struct Attributes(Box<[(String, Option<AddressPrefix>)]>);
 
 /// What is different for a client.
 #[derive(Debug)]
@@ -92,8 +98,9 @@ impl Own {
         self.numbers.iter().find(|of| of.rule == rule)
     }
 
-    fn values(&self) -> impl Iterator<Item = &str> {
-        self.source.client.values().map(String::as_str)
+    /// The values of its client in the form in which requests are looked up.
+    fn values<'s>(&'s self, shape: &'s Attributes) -> impl Iterator<Item = Cow<'s, str>> {
+        shape.values_of(&self.source.client)
     }
 }
 
@@ -112,16 +119,17 @@ impl Overrides {
     }
 
     /// Puts `own` in, instead of any other of the same client.
-    pub(super) fn set(&mut self, own: Own) {
+    pub(super) fn set(&mut self, own: Own, addresses: &AddressAttributes) {
         let own = Arc::new(own);
-        let shape = self.shape(&own.source.client);
-        let hash = hash(own.values());
+        let shape = self.shape(&own.source.client, addresses);
+        let attributes = Arc::clone(&shape.attributes);
+        let hash = hash(own.values(&attributes));
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
-        let same = |other: &Arc<Own>| other.source.client == own.source.client;
+        let same = |other: &Arc<Own>| other.values(&attributes).eq(own.values(&attributes));
         if let Ok(entry) = piece.find_entry(hash, same) {
             entry.remove();
         }
-        piece.insert_unique(hash, own, |own| self::hash(own.values()));
+        piece.insert_unique(hash, own, |own| self::hash(own.values(&attributes)));
     }
 
     /// Takes out what is different for `client`.
@@ -129,10 +137,12 @@ impl Overrides {
         let Ok(place) = self.place(client) else {
             return false;
         };
-        let hash = hash(client.values().map(String::as_str));
         let shape = &mut self.0[place];
+        let attributes = Arc::clone(&shape.attributes);
+        let hash = hash(attributes.values_of(client));
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
-        let found = piece.find_entry(hash, |own| own.source.client == *client);
+        let same = |own: &Arc<Own>| own.values(&attributes).eq(attributes.values_of(client));
+        let found = piece.find_entry(hash, same);
         let removed = found.map(|entry| drop(entry.remove())).is_ok();
         // Every shape costs every check a lookup.
         if shape.pieces.iter().all(|piece| piece.is_empty()) {
@@ -147,9 +157,9 @@ impl Overrides {
     }
 
     /// The shape of `client`, made if there is none.
-    fn shape(&mut self, client: &Client) -> &mut Shape {
+    fn shape(&mut self, client: &Client, addresses: &AddressAttributes) -> &mut Shape {
         let place = self.place(client).unwrap_or_else(|place| {
-            self.0.insert(place, Shape::new(client));
+            self.0.insert(place, Shape::new(client, addresses));
             place
         });
         &mut self.0[place]
@@ -159,31 +169,42 @@ impl Overrides {
     /// many those whose names do, so that the order in which overrides were set changes nothing.
     fn place(&self, client: &Client) -> Result<usize, usize> {
         self.0.binary_search_by(|shape| {
-            let longer = client.len().cmp(&shape.attributes.len());
-            longer.then_with(|| shape.attributes.iter().cmp(client.keys()))
+            let longer = client.len().cmp(&shape.attributes.0.len());
+            longer.then_with(|| shape.attributes.0.iter().map(|(name, _)| name).cmp(client.keys()))
         })
     }
 }
 
 impl Shape {
-    fn new(client: &Client) -> Shape {
-        Shape { attributes: client.keys().cloned().collect(), pieces: vec![Arc::default(); PIECES] }
+    fn new(client: &Client, addresses: &AddressAttributes) -> Shape {
+        let attributes = client.keys().map(|name| (name.clone(), addresses.get(name).copied()));
+        let attributes = Arc::new(Attributes(attributes.collect()));
+        Shape { attributes, pieces: vec![Arc::default(); PIECES] }
     }
 
     fn find(&self, request: &Request<'_>) -> Option<&Arc<Own>> {
-        let mut values: SmallVec<[&str; 4]> = SmallVec::new();
-        for attribute in &*self.attributes {
-            values.push(request.get(attribute)?);
+        let mut values: SmallVec<[Cow<'_, str>; 4]> = SmallVec::new();
+        for (attribute, prefix) in &self.attributes.0 {
+            let value = canonical::received(request, attribute)?;
+            values.push(canonical::of_client(attribute, value, *prefix));
         }
-        let hash = hash(values.iter().copied());
-        let same = |own: &Arc<Own>| own.values().eq(values.iter().copied());
+        let hash = hash(values.iter());
+        let same = |own: &Arc<Own>| own.values(&self.attributes).eq(values.iter().cloned());
         self.pieces[piece(hash)].find(hash, same)
     }
 }
 
-fn hash<'a>(values: impl Iterator<Item = &'a str>) -> u64 {
+impl Attributes {
+    /// The values of a client in the form in which requests are looked up.
+    fn values_of<'s>(&'s self, client: &'s Client) -> impl Iterator<Item = Cow<'s, str>> {
+        let values = self.0.iter().zip(client.values());
+        values.map(|((name, prefix), value)| canonical::of_client(name, value, *prefix))
+    }
+}
+
+fn hash(values: impl Iterator<Item = impl AsRef<str>>) -> u64 {
     let mut hasher = Quick::default();
-    values.for_each(|value| value.hash(&mut hasher));
+    values.for_each(|value| value.as_ref().hash(&mut hasher));
     hasher.finish()
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 
 use super::attributes::Room;
+use super::canonical::CanonicalTexts;
 use super::compiled::{Listed, Terms};
 use super::decide::{Answer, in_short};
 use super::resolve::{Applied, Resolved};
@@ -69,8 +70,9 @@ impl Gate {
 
 impl Planned {
     fn new(in_force: Arc<InForce>, request: &Request<'_>) -> Planned {
+        let mut texts = CanonicalTexts::new();
         let mut room = Room::new();
-        let resolved = Resolved::new(&in_force, request, &mut room);
+        let resolved = Resolved::new(&in_force, request, &mut texts, &mut room);
         let mut rules = Vec::new();
         let settled = match (resolved.list(), resolved.rules()) {
             (Some(list), _) => Some(Settled::Listed(list)),

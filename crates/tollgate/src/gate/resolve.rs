@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::attributes::{Attribute, Room, Values};
+use super::canonical::CanonicalTexts;
 use super::compiled::{CompiledRule, Listed, Price, Terms};
 use super::index::Entry;
 use super::overrides::{Own, OwnTerms};
@@ -57,10 +58,11 @@ impl<'a> Resolved<'a> {
     pub(super) fn new<'r: 'a>(
         in_force: &'a InForce,
         request: &'r Request<'_>,
+        texts: &'r mut CanonicalTexts,
         room: &'a mut Room<'r>,
     ) -> Resolved<'a> {
         let compiled = &in_force.compiled;
-        let (values, found) = compiled.attributes.values(request, room);
+        let (values, found) = compiled.attributes.values(request, texts, room);
         compiled.index.find(&values, found);
         let own = in_force.overrides.find(request, &in_force.store.0);
         let of_client = own.and_then(|own| own.source.tier.as_deref());

@@ -46,9 +46,9 @@ impl Gate {
         let mut changes = self.0.changes.lock();
         let compiled = self.0.in_force.load().compiled.clone();
         let mut overrides = Overrides::default();
-        for change in overriding(&compiled.policy, &changed) {
+        for change in overriding(&compiled, &changed) {
             if let Ok(own) = Own::new(change, &compiled, &self.0.store.0) {
-                overrides.set(own);
+                overrides.set(own, &compiled.addresses);
             }
         }
         self.0.store.0.overrides.replace(changed.clone());

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::attributes::Room;
+use super::canonical::CanonicalTexts;
 use super::decide::Mode;
 use super::resolve::{Applied, Resolved};
 use super::told::{Ruled, Told};
@@ -99,8 +100,9 @@ impl Ruling {
 }
 
 fn away(in_force: &InForce, request: &Request<'_>) -> Away {
+    let mut texts = CanonicalTexts::new();
     let mut room = Room::new();
-    let resolved = Resolved::new(in_force, request, &mut room);
+    let resolved = Resolved::new(in_force, request, &mut texts, &mut room);
     if resolved.list().is_some() {
         return Away::default();
     }

@@ -3,6 +3,7 @@
 
 use super::Gate;
 use super::attributes::Room;
+use super::canonical::CanonicalTexts;
 use super::resolve::{Applied, Resolved, Rules};
 use crate::limit::Limit;
 use crate::policy::Request;
@@ -28,8 +29,9 @@ impl Gate {
     #[inline]
     pub fn visit<T>(&self, request: &Request<'_>, see: impl FnOnce(&Visited<'_>) -> T) -> T {
         let in_force = self.0.in_force.load();
+        let mut texts = CanonicalTexts::new();
         let mut room = Room::new();
-        let resolved = Resolved::new(&in_force, request, &mut room);
+        let resolved = Resolved::new(&in_force, request, &mut texts, &mut room);
         let mut rules = Rules::new();
         // Neither lists nor a wrong cost leave anything to the rules.
         if resolved.list().is_some() || resolved.add_rules(&mut rules).is_err() {

@@ -1,10 +1,9 @@
 //! What must hold for an attribute of a request.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 
 use super::Glob;
+use super::address::{canonical_address, parse_address};
 
 /// What must hold for an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +42,21 @@ impl Condition {
             Condition::Prefix(prefixes) => prefixes.iter().any(|prefix| value.starts_with(prefix)),
             Condition::Glob(globs) => globs.iter().any(|glob| glob.matches(value)),
             Condition::Cidr(networks) => {
-                address(value).is_some_and(|ip| networks.iter().any(|net| net.contains(&ip)))
+                parse_address(value).is_some_and(|ip| networks.iter().any(|net| net.contains(&ip)))
             }
             Condition::Present => true,
             Condition::Absent | Condition::Not(_) => false,
+        }
+    }
+
+    /// The same condition on an address in its one spelling.
+    pub(crate) fn canonical_address(&self) -> Condition {
+        let canonical = |text: &String| canonical_address(text).into_owned();
+        match self {
+            Condition::Is(text) => Condition::Is(canonical(text)),
+            Condition::OneOf(texts) => Condition::OneOf(texts.iter().map(canonical).collect()),
+            Condition::Not(other) => Condition::Not(Box::new(other.canonical_address())),
+            other => other.clone(),
         }
     }
 
@@ -74,11 +84,6 @@ impl std::ops::Not for Condition {
             other => Condition::Not(Box::new(other)),
         }
     }
-}
-
-/// The address a value writes; an IPv4 address mapped into IPv6 is the IPv4 address.
-pub(crate) fn address(value: &str) -> Option<IpAddr> {
-    value.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
 }
 
 impl From<&str> for Condition {

@@ -1,6 +1,7 @@
 //! A policy: which limits apply to which requests. Plain data, checked as a whole when a
 //! [`Gate`](crate::Gate) is built from it.
 
+mod address;
 mod bytes;
 mod check;
 mod condition;
@@ -11,6 +12,7 @@ mod file;
 mod glob;
 mod lease;
 mod overrides;
+mod path;
 mod request;
 mod rule;
 mod share;
@@ -21,11 +23,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::bounds::{DEFAULT_LEASE_SHARE, DEFAULT_LEASE_TTL};
+pub use address::AddressPrefix;
+pub(crate) use address::{AddressAttributes, CanonicalAddress, canonical_address, parse_address};
 pub use bytes::{read_override, write_override};
 pub(crate) use check::check;
 pub use check::{Place, PolicyError, Problem};
 pub use condition::Condition;
-pub(crate) use condition::address;
 #[cfg(feature = "envoy")]
 pub use envoy::EnvoyDescriptor;
 #[cfg(any(feature = "envoy", feature = "watch"))]
@@ -35,6 +38,7 @@ pub use file::{FileError, Finding, Loaded};
 pub use glob::Glob;
 pub use lease::{LeaseSettings, SyncMode};
 pub use overrides::{Client, Override};
+pub use path::{normalize_path, normalize_path_within, uri_path};
 pub use request::Request;
 pub use rule::{Block, Cost, KeyPart, Listing, Numbers, OnStoreError, Rule};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Condition, SyncMode};
+use super::address::IP;
+use super::{AddressPrefix, Condition, SyncMode};
 use crate::limit::Limit;
 
 /// Which requests a limit applies to (its conditions), and what counts together (its key).
@@ -44,6 +45,8 @@ pub struct KeyPart {
     pub attribute: String,
     /// What a request without it counts as; without a default, the rule does not apply to it.
     pub default: Option<String>,
+    /// The part of it that is counted, if it is an address; `ip` is one in any case.
+    pub address: Option<AddressPrefix>,
 }
 
 /// How much is allowed: any number of limits, all of which must hold, or anything.
@@ -235,13 +238,23 @@ impl Listing {
 impl KeyPart {
     /// An attribute without which the rule counts the request as `default`.
     pub fn or(attribute: impl Into<String>, default: impl Into<String>) -> KeyPart {
-        KeyPart { attribute: attribute.into(), default: Some(default.into()) }
+        KeyPart { default: Some(default.into()), ..KeyPart::from(attribute) }
+    }
+
+    /// An attribute that is an address, of which a part is counted.
+    pub fn address(attribute: impl Into<String>, prefix: AddressPrefix) -> KeyPart {
+        KeyPart { address: Some(prefix), ..KeyPart::from(attribute) }
+    }
+
+    /// The part of it that is counted, if it is an address.
+    pub fn address_prefix(&self) -> Option<AddressPrefix> {
+        self.address.or_else(|| (self.attribute == IP).then(AddressPrefix::default))
     }
 }
 
 impl<S: Into<String>> From<S> for KeyPart {
     fn from(attribute: S) -> KeyPart {
-        KeyPart { attribute: attribute.into(), default: None }
+        KeyPart { attribute: attribute.into(), default: None, address: None }
     }
 }
 

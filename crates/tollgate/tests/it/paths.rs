@@ -18,7 +18,7 @@ fn tokens(path: &str) -> Vec<Token> {
         let digit = |at: usize| chars.get(at).and_then(|c| c.to_digit(16));
         match (chars[at], digit(at + 1), digit(at + 2)) {
             ('%', Some(high), Some(low)) => {
-                tokens.push(Token::Escape(u8::try_from(16 * high + low).unwrap()));
+                tokens.push(Token::Escape(u8::try_from(16 * high + low).expect("two digits")));
                 at += 3;
             }
             (c, ..) => {

@@ -95,7 +95,7 @@ fn gate_says(lines: &[Line]) -> Counts {
         assert_ne!(ruling.reason(), Reason::Error);
         refused += 1;
         let rule = ruling.rule().expect("the test's values are valid").to_owned();
-        let key = ruling.key(&request).map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let key = ruling.key(&request).map(|(name, value)| (name.to_owned(), value.into_owned()));
         *keys.entry((rule.clone(), key.collect())).or_default() += 1;
         *rules.entry(rule).or_default() += 1;
     }

@@ -344,6 +344,10 @@ async fn what_is_skipped_is_not_charged() {
     }
     assert!(limiter.is_empty());
     assert_eq!(status(&layer, path("/healthz/")).await, StatusCode::OK, "another path");
+    for spelling in ["//healthz", "/x/../healthz", "/%68ealthz", "/healthz/../login"] {
+        let answer = status(&layer, path(spelling)).await;
+        assert_eq!(answer, StatusCode::TOO_MANY_REQUESTS, "{spelling}");
+    }
     assert_eq!(status(&layer, path("/healthz/")).await, StatusCode::TOO_MANY_REQUESTS);
 }
 

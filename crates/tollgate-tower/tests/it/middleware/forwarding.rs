@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use proptest::prelude::*;
-use tollgate::{Limit, Limiter};
+use tollgate::{AddressPrefix, Limit, Limiter};
 use tollgate_tower::{ClientIp, GateLayer, LayerError};
 
-use super::support::{from, limiter, status, with};
+use super::support::{by_peer, from, limiter, status, with};
 
 const PROXY: &str = "10.0.0.1";
 const CLIENT: &str = "203.0.113.9";
@@ -76,14 +76,38 @@ fn addresses_come_in_every_shape() {
         assert_eq!(by_xff(PROXY, &[written]), CLIENT, "{written}");
     }
     for written in ["2001:db8:1:2:3:4:5:6", "[2001:db8:1:2:3:4:5:6]", "[2001:db8:1:2::9]:443"] {
-        assert_eq!(by_xff(PROXY, &[written]), "2001:db8:1:2::", "cut to 64 bits: {written}");
+        let address =
+            if written.contains('9') { "2001:db8:1:2::9" } else { "2001:db8:1:2:3:4:5:6" };
+        assert_eq!(by_xff(PROXY, &[written]), address, "{written}");
     }
     assert_eq!(by_xff("::ffff:10.0.0.1", &[CLIENT]), CLIENT, "the proxy in IPv6 clothes");
-    let whole = xff().ipv6_prefix(128);
-    let address: &[&[u8]] = &[b"2001:db8:1:2:3:4:5:6"];
-    assert_eq!(of(&whole, PROXY, "x-forwarded-for", address), "2001:db8:1:2:3:4:5:6");
-    assert_eq!(of(&xff().ipv6_prefix(0), PROXY, "x-forwarded-for", address), "::");
-    assert_eq!(of(&xff().ipv6_prefix(56), PROXY, "x-forwarded-for", address), "2001:db8:1::");
+}
+
+#[tokio::test]
+async fn limiter_counts_the_part_of_an_address_that_the_layer_says() {
+    for (prefix, other, alike) in [
+        (None, "2001:db8:0:1::1", "2001:db8::2"),
+        (Some(AddressPrefix::new(24, 48)), "2001:db8:1::1", "2001:db8:0:ff::2"),
+        (Some(AddressPrefix::WHOLE), "2001:db8::2", "2001:db8::1"),
+        (Some(AddressPrefix::new(24, 48)), "203.0.114.9", "203.0.113.8"),
+        (None, "203.0.113.8", "203.0.113.9"),
+    ] {
+        let first = if alike.contains(':') { "2001:db8::1" } else { "203.0.113.9" };
+        for is_observed in [false, true] {
+            let (limiter, _) = limiter(Limit::per_minute(1));
+            let mut builder = by_peer(&limiter).without_extension();
+            if let Some(prefix) = prefix {
+                builder = builder.address_prefix(prefix);
+            }
+            if is_observed {
+                builder = builder.observe(|_| {});
+            }
+            let layer = builder.build().unwrap();
+            assert_eq!(status(&layer, from(first)).await, StatusCode::OK);
+            assert_eq!(status(&layer, from(alike)).await, StatusCode::TOO_MANY_REQUESTS, "{alike}");
+            assert_eq!(status(&layer, from(other)).await, StatusCode::OK, "{other}");
+        }
+    }
 }
 
 #[test]

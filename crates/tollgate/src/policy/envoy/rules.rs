@@ -12,7 +12,7 @@ use super::siblings::Siblings;
 use super::tree::{Amount, Descriptor, Domain, Pattern, RateLimit};
 use crate::bounds::MAX_CONDITIONS;
 use crate::limit::Limit;
-use crate::policy::{Condition, Listing, Numbers, Policy, Rule};
+use crate::policy::{AddressPrefix, Condition, KeyPart, Listing, Numbers, Policy, Rule};
 
 /// A policy, and the lines that its rules and lists come from.
 pub(super) struct Written {
@@ -149,7 +149,7 @@ impl<'d> Writer<'d, '_> {
     }
 
     /// What the path asks of a request, and the attributes whose values count for themselves.
-    fn matches(&self) -> (Vec<(String, Condition)>, Vec<String>) {
+    fn matches(&self) -> (Vec<(String, Condition)>, Vec<KeyPart>) {
         let keys: Vec<&str> = self.path.iter().map(|step| step.key).collect();
         let mut matches = vec![
             (DOMAIN.to_owned(), Condition::Is(self.domain.name.clone())),
@@ -160,7 +160,11 @@ impl<'d> Writer<'d, '_> {
             let conditions = step.conditions.iter().cloned();
             matches.extend(conditions.map(|condition| (name.to_string(), condition)));
             if step.counts_apart {
-                key.push(name.into_owned());
+                // The service counts each value apart, so also each address.
+                key.push(match &*name {
+                    "ip" => KeyPart::address(name, AddressPrefix::WHOLE),
+                    _ => KeyPart::from(name),
+                });
             }
         }
         (matches, key)

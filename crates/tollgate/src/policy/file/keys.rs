@@ -12,7 +12,10 @@ pub(crate) struct Key {
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
-    Texts,
+    /// Attributes, some as a table that says which part of an address counts.
+    Parts,
+    /// The first bits of an address, at most so many.
+    Bits(u8),
     /// The value of an attribute: text, or what is taken as its text.
     Value,
     Values,
@@ -74,7 +77,7 @@ pub(crate) const POLICY: &[Key] = &[
 pub(crate) const RULE: &[Key] = &[
     key("name", Kind::Text, "What decisions call the rule; state is kept under it."),
     key("match", Kind::Match, "Attributes and what must hold for each; all must."),
-    key("key", Kind::Texts, "Attributes whose values are counted together; [] is everybody."),
+    key("key", Kind::Parts, "Attributes whose values are counted together; [] is everybody."),
     key("defaults", Kind::Attributes, "What a request without this attribute of key counts as."),
     key("limit", Kind::Limit, "How much is allowed."),
     key("limits", Kind::Limits, "Several limits, all of which must hold."),
@@ -130,6 +133,20 @@ pub(crate) const LIMIT: &[Key] = &[
     key("zone", Kind::Text, "The IANA time zone of a calendar window; UTC if not said."),
 ];
 
+/// The part of an address in `key`.
+pub(crate) const ADDRESS: &[Key] = &[
+    key(
+        "v4",
+        Kind::Bits(32),
+        "The first bits of an IPv4 address that are counted; 32 if not said.",
+    ),
+    key(
+        "v6",
+        Kind::Bits(128),
+        "The first bits of an IPv6 address that are counted; 64 if not said.",
+    ),
+];
+
 /// `cost` as a table.
 pub(crate) const COST: &[Key] = &[
     key("attribute", Kind::Text, "The attribute that says how many units."),
@@ -152,6 +169,7 @@ pub(crate) const TABLES: &[(&str, &[Key])] = &[
     ("override", OVERRIDE),
     ("condition", CONDITION),
     ("limit", LIMIT),
+    ("address", ADDRESS),
     ("cost", COST),
     ("block_for", BLOCK),
 ];

@@ -1,13 +1,13 @@
 //! Reading `[[rule]]`.
 
 use super::conditions::conditions;
-use super::keys::{BLOCK, COST, RULE};
+use super::keys::{ADDRESS, BLOCK, COST, RULE};
 use super::numbers::{numbers, one_limit, several_limits};
 use super::tree::{Fields, Owner, Report, Value};
 use super::values::{
     attributes, duration, flag, lease, on_store_error, sync, table as table_of, text, whole,
 };
-use crate::policy::{Block, Cost, KeyPart, Numbers, Rule};
+use crate::policy::{AddressPrefix, Block, Cost, KeyPart, Numbers, Rule};
 use toml::de::DeValue;
 
 /// The rule of this number. What cannot be read is left at its default and noted.
@@ -72,15 +72,22 @@ fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPar
     let here = owner.at("key");
     let mut parts: Vec<KeyPart> = Vec::new();
     if let Some(value) = fields.get("key") {
-        let wanted = "an array of attribute names such as [\"user\"]";
+        let wanted =
+            "an array of attribute names such as [\"user\"] or [{ ip = { v4 = 32, v6 = 64 } }]";
         let DeValue::Array(values) = value.get_ref() else {
             report.wrong_type(here, "key", wanted, value);
             return parts;
         };
         for value in values {
-            match value.get_ref().as_str() {
-                Some(attribute) => parts.push(attribute.into()),
-                None => report.wrong_type(here, "key", wanted, value),
+            match value.get_ref() {
+                DeValue::String(attribute) => parts.push(attribute.as_ref().into()),
+                DeValue::Table(table) if table.len() == 1 => {
+                    parts.extend(table.iter().filter_map(|(attribute, prefix)| {
+                        let prefix = address(report, owner, prefix)?;
+                        Some(KeyPart::address(attribute.get_ref().as_ref(), prefix))
+                    }));
+                }
+                _ => report.wrong_type(here, "key", wanted, value),
             }
         }
     }
@@ -100,6 +107,43 @@ fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPar
         }
     }
     parts
+}
+
+/// The part of an address that a key counts.
+fn address(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<AddressPrefix> {
+    let here = owner.at("key");
+    let Some(table) = value.get_ref().as_table() else {
+        report.wrong_type(
+            here,
+            "key",
+            "a table such as { v4 = 32, v6 = 64 } for an address",
+            value,
+        );
+        return None;
+    };
+    let fields = Fields::read(report, owner, table, ADDRESS);
+    let default = AddressPrefix::default();
+    let v4 = bits(report, owner, &fields, ("v4", default.v4(), 32));
+    let v6 = bits(report, owner, &fields, ("v6", default.v6(), 128));
+    Some(AddressPrefix::new(v4?, v6?))
+}
+
+/// The bits that `name` says, at most `most`, or `default`.
+fn bits(
+    report: &mut Report,
+    owner: Owner<'_>,
+    fields: &Fields<'_>,
+    (name, default, most): (&str, u8, u8),
+) -> Option<u8> {
+    let here = owner.at("key");
+    let Some(value) = fields.get(name) else { return Some(default) };
+    let bits = whole(report, here, name, value)?;
+    let known = u8::try_from(bits).ok().filter(|bits| *bits <= most);
+    if known.is_none() {
+        let message = format!("`{name}` is {bits}, must be from 0 to {most}");
+        report.wrong(here, value.span().start, &message);
+    }
+    known
 }
 
 fn cost(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Cost> {

@@ -68,7 +68,16 @@ fn kind(kind: Kind) -> Value {
     let named = |name: &str| json!({ "type": "object", "additionalProperties": reference(name) });
     match kind {
         Kind::Text => json!({ "type": "string" }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Parts => json!({ "type": "array", "items": { "anyOf": [
+            { "type": "string" },
+            {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "additionalProperties": reference("address"),
+            },
+        ] } }),
+        Kind::Bits(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
         Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Word(words) => json!({ "enum": words }),

@@ -53,7 +53,7 @@ fn rule(out: &mut String, rule: &Rule) {
     if !rule.matches.is_empty() {
         line(out, "match", &conditions(&rule.matches));
     }
-    line(out, "key", &array(rule.key.iter().map(|part| quoted(&part.attribute))));
+    line(out, "key", &array(rule.key.iter().map(part)));
     if rule.key.iter().any(|part| part.default.is_some()) {
         line(out, "defaults", &defaults(&rule.key));
     }
@@ -128,6 +128,13 @@ fn numbers(numbers: &Numbers) -> String {
             limits => array(limits.iter().map(|limit| quoted(&limit.to_string()))),
         },
     }
+}
+
+fn part(part: &KeyPart) -> String {
+    let Some(prefix) = part.address else { return quoted(&part.attribute) };
+    let bits = [("v4", prefix.v4()), ("v6", prefix.v6())];
+    let bits = table(bits.map(|(name, bits)| (name.to_owned(), bits.to_string())));
+    table([(key(&part.attribute), bits)])
 }
 
 fn defaults(parts: &[KeyPart]) -> String {

@@ -18,7 +18,7 @@ fn a_ruling_says_whom_the_rule_that_decided_counts() {
     assert_eq!(ruling.rule(), Some("by-plan"));
     let mut key: Vec<_> = ruling.key(&request).collect();
     key.sort_unstable();
-    assert_eq!(key, [("plan", "none"), ("user", "ana")]);
+    assert_eq!(key, [("plan", "none".into()), ("user", "ana".into())]);
     let nobody = Request::new();
     assert_eq!(gate.check(&nobody).key(&nobody).next(), None, "everybody together");
 }
@@ -29,7 +29,7 @@ fn a_ruling_of_a_list_says_what_the_list_asked_for() {
     let (gate, _) = gate(Policy::new().deny(banned).rule(per_user(5)));
     let request = user("eve").with("path", "/x");
     let ruling = gate.check(&request);
-    assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "eve")]);
+    assert_eq!(ruling.key(&request).collect::<Vec<_>>(), [("user", "eve".into())]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tollgate_testkit::cases;
 
 use super::{gate, hourly};
 
-const ATTRIBUTES: [&str; 4] = ["ip", "route", "method", "agent"];
+const ATTRIBUTES: [&str; 4] = ["peer", "route", "method", "agent"];
 
 const VALUES: [&str; 16] = [
     "",
@@ -104,6 +104,7 @@ fn key() -> impl Strategy<Value = Vec<KeyPart>> {
         let part = |((_, default), name): ((bool, _), &str)| KeyPart {
             attribute: name.to_owned(),
             default,
+            address: None,
         };
         parts.map(part).collect()
     })
@@ -212,7 +213,7 @@ fn an_address_mapped_into_ipv6_is_in_the_ipv4_network() {
     assert!(gate.check(&Request::new().with("ip", "10.1.2.3")).rule().is_some());
     assert!(!gate.check(&Request::new().with("ip", "::ffff:10.9.9.9")).is_allowed());
     assert!(gate.check(&Request::new().with("ip", "11.1.2.3")).rule().is_none());
-    assert!(gate.check(&Request::new().with("ip", "10.1.2.3:80")).rule().is_none());
+    assert!(gate.check(&Request::new().with("ip", "10.1.2.3:80")).rule().is_some());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The gate: policies over the memory store.
 
 mod blocks;
+mod canonical;
 mod cost_zero;
 mod costs;
 mod decisions;

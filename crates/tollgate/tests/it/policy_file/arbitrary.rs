@@ -6,8 +6,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tollgate::{
-    Block, CalendarUnit, Condition, Cost, Glob, KeyPart, Limit, Listing, Numbers, OnStoreError,
-    Override, Policy, Rule, SyncMode, Timestamp,
+    AddressPrefix, Block, CalendarUnit, Condition, Cost, Glob, KeyPart, Limit, Listing, Numbers,
+    OnStoreError, Override, Policy, Rule, SyncMode, Timestamp,
 };
 
 /// Text of any kind: attributes' values are the caller's.
@@ -106,7 +106,8 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
-    let key = btree_map(name(), option::of(text()), 0..3);
+    let address = (0..=32_u8, 0..=128_u8).prop_map(|(v4, v6)| AddressPrefix::new(v4, v6));
+    let key = btree_map(name(), (option::of(text()), option::of(address)), 0..3);
     let counted = (prop_oneof![Just(Vec::new()), matches(3)], key, numbers());
     let tiers = btree_map(text(), numbers(), 0..3);
     let rest = (tiers, cost(), any::<bool>(), option::of(block()), option::of(store_error()));
@@ -115,7 +116,9 @@ fn rule() -> impl Strategy<Value = Rule> {
     (counted, rest, lease).prop_map(|((matches, key, numbers), rest, (strict, ttl, share))| {
         let mut rule = Rule::new("");
         rule.matches = matches;
-        let parts = key.into_iter().map(|(attribute, default)| KeyPart { attribute, default });
+        let parts = key.into_iter();
+        let parts =
+            parts.map(|(attribute, (default, address))| KeyPart { attribute, default, address });
         rule.key = parts.collect();
         rule.numbers = numbers;
         (rule.tiers, rule.cost, rule.shadow, rule.block, rule.on_store_error) = rest;

@@ -53,7 +53,7 @@ name = "a"
 key = "user"
 limit = "1/s""#,
         &[
-            r#"t.toml:3: rule "a": `key` must be an array of attribute names such as ["user"], is text"#,
+            r#"t.toml:3: rule "a": `key` must be an array of attribute names such as ["user"] or [{ ip = { v4 = 32, v6 = 64 } }], is text"#,
         ],
     );
     refuses(
@@ -64,7 +64,7 @@ limit = "1/s""#,
         &[
             r#"t.toml:3: rule "a": "user" is named twice"#,
             r#"t.toml:3: rule "a": an attribute's name is empty"#,
-            r#"t.toml:3: rule "a": `key` must be an array of attribute names such as ["user"], is an integer"#,
+            r#"t.toml:3: rule "a": `key` must be an array of attribute names such as ["user"] or [{ ip = { v4 = 32, v6 = 64 } }], is an integer"#,
         ],
     );
     refuses(
@@ -319,7 +319,7 @@ until = "soon"
             r#"t.toml:8: rule "search": unknown key `limt`, did you mean `limit`?"#,
             r#"t.toml:8: rule "search": unknown unit "mni" in "100/mni", use ms, s, min, h, day, week"#,
             r#"t.toml:11: rule "search": a second rule "search", every rule needs a name of its own"#,
-            r#"t.toml:12: rule "search": `key` must be an array of attribute names such as ["user"], is text"#,
+            r#"t.toml:12: rule "search": `key` must be an array of attribute names such as ["user"] or [{ ip = { v4 = 32, v6 = 64 } }], is text"#,
             r#"t.toml:15: rule "search": unknown unit "hh" in "1000/hh", use ms, s, min, h, day, week"#,
             r#"t.toml:16: rule "search": count is 0, must be at least 1"#,
             r#"t.toml:18: rule "search": `block_for`: "15" is not a duration such as 15m or 1h 30m"#,
