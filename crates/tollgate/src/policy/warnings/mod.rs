@@ -1,5 +1,6 @@
 //! What is legal in a policy and probably wrong.
 
+mod addresses;
 mod implies;
 mod index;
 mod limits;
@@ -10,7 +11,9 @@ use std::collections::{HashMap, HashSet};
 use ipnet::IpNet;
 
 use super::check::closest;
-use super::{Condition, Cost, Place, Policy, Problem, Rule, SyncMode};
+use super::{
+    AddressAttributes, AddressPrefix, Condition, Cost, Place, Policy, Problem, Rule, SyncMode,
+};
 use crate::limit::{Algorithm, Align, CalendarUnit, Limit};
 use index::{Budget, Index};
 
@@ -21,8 +24,10 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<Problem> {
 
 fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
     let mut found = Found(Vec::new());
+    let addresses = policy.address_attributes();
     for (number, rule) in policy.rules.iter().enumerate() {
         found.one_rule(number, rule);
+        found.addresses(&Place::Rule(number, "match"), &rule.matches, &addresses);
     }
     let lists = [&policy.allow, &policy.deny];
     for (list, place) in lists.into_iter().zip([Place::Allow, Place::Deny]) {
@@ -32,6 +37,7 @@ fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
                 found.add(at.clone(), format!("it can hold nobody: {why}"));
             }
             found.networks(&at, &listing.matches);
+            found.addresses(&at, &listing.matches, &addresses);
         }
     }
     found.hidden_by_lists(policy, budget);
@@ -44,7 +50,7 @@ fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
 struct Found(Vec<Problem>);
 
 /// What two rules share that count the same: the key with its defaults, and the cost.
-type Counted<'p> = (Vec<(&'p str, Option<&'p str>)>, Vec<u8>);
+type Counted<'p> = (Vec<(&'p str, Option<&'p str>, Option<AddressPrefix>)>, Vec<u8>);
 
 impl Found {
     fn add(&mut self, place: Place, message: impl Into<String>) {
@@ -119,6 +125,19 @@ impl Found {
         }
     }
 
+    /// Conditions on addresses that hold for no address.
+    fn addresses(
+        &mut self,
+        at: &Place,
+        conditions: &[(String, Condition)],
+        addresses: &AddressAttributes,
+    ) {
+        let conditions = conditions.iter().filter(|(name, _)| addresses.contains_key(name));
+        for message in conditions.flat_map(|(name, condition)| addresses::never(name, condition)) {
+            self.add(at.clone(), message);
+        }
+    }
+
     /// Rules all of whose requests are on a list.
     fn hidden_by_lists(&mut self, policy: &Policy, budget: &mut Budget) {
         for (lists, what) in [(&policy.allow, "allow"), (&policy.deny, "deny")] {
@@ -144,8 +163,9 @@ impl Found {
         };
         let mut groups: HashMap<Counted<'_>, Vec<usize>> = HashMap::new();
         for (number, rule) in policy.rules.iter().enumerate().filter(|(_, rule)| is_plain(rule)) {
-            let key =
-                rule.key.iter().map(|part| (part.attribute.as_str(), part.default.as_deref()));
+            let key = rule.key.iter().map(|part| {
+                (part.attribute.as_str(), part.default.as_deref(), part.address_prefix())
+            });
             groups.entry((key.collect(), cost(rule))).or_default().push(number);
         }
         for group in groups.into_values().filter(|group| group.len() > 1) {

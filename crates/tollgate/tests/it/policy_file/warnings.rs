@@ -14,6 +14,46 @@ fn warns_match(matching: &str, lines: &[&str]) {
     warns_rule(&format!("limit = \"1/s\"\nmatch = {matching}"), lines);
 }
 
+#[test]
+fn condition_on_an_address_that_no_address_fulfils_is_warned_of() {
+    for network in ["10.0.0.0/8", "2001:db8::/32", "2001:db8::1/128"] {
+        let text = format!(
+            r#"t.toml:5: rule "r": "{network}" is a network, and no value of "ip" equals it; write {{ cidr = "{network}" }}"#
+        );
+        warns_match(&format!(r#"{{ ip = "{network}" }}"#), &[&text]);
+        warns_match(&format!(r#"{{ ip = ["::1", "{network}"] }}"#), &[&text]);
+    }
+    for prefix in ["2001:DB8:", "2001:0db8:", "[2001:db8:", "10.01.", "fe80::1%", "10.0.0.0/"] {
+        let text = format!(
+            r#"t.toml:5: rule "r": no value of "ip" begins with "{prefix}": addresses have no port, lower case and no leading zeros; write a network, cidr = "2001:db8::/32""#
+        );
+        warns_match(&format!(r#"{{ ip = {{ prefix = "{prefix}" }} }}"#), &[&text]);
+    }
+    for matching in [
+        r#"{ ip = { prefix = ["10.", "2001:db8:", "unknown", "::", "fe80::", "10.0."] } }"#,
+        r#"{ ip = ["10.0.0.1", "2001:DB8::1", "unknown", "10.0.0.1:80"] }"#,
+        r#"{ peer = "10.0.0.0/8" }"#,
+    ] {
+        warns_match(matching, &[]);
+    }
+}
+
+#[test]
+fn rules_that_count_other_parts_of_an_address_do_not_hide_each_other() {
+    let text = r#"
+[[rule]]
+name = "host"
+key = [{ ip = { v6 = 128 } }]
+limit = "1/s"
+
+[[rule]]
+name = "site"
+key = [{ ip = { v6 = 48 } }]
+limit = "1/s"
+"#;
+    warns(text, &[]);
+}
+
 const CONTRADICTION: &str =
     r#"t.toml:5: rule "r": no request can reach it: the conditions on "a" contradict each other"#;
 
