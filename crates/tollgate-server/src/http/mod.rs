@@ -80,6 +80,8 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/reserve/{id}/settle", post(hold::settle))
         .route("/v1/authorize", any(authorize::authorize))
         .route("/v1/authorize/{status}", any(authorize::authorize_as))
+        // Of the same form as in the document; `serve.rs` answers all paths that begin so.
+        .route("/v1/ext_authz/{path}", any(authorize::ext_authz))
         .route("/json", post(rate_limit::json))
         .route("/healthz", get(probe::healthz))
         .route("/readyz", get(probe::readyz))
@@ -114,7 +116,7 @@ fn segment(uri: &Uri, place: usize) -> &str {
 
 async fn unknown(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let known = "POST /v1/check, /v1/check/batch, /v1/peek, /v1/refund, /v1/reserve and \
-                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize; POST /json; GET /, \
+                 /v1/reserve/ID/commit, /cancel, /settle; any method /v1/authorize, /v1/ext_authz; POST /json; GET /, \
                  /healthz, /readyz, /metrics, /openapi.json";
     let is_of_operators = uri.path().starts_with("/admin");
     app.nothing_at(

@@ -163,6 +163,12 @@ impl Site {
             return super::check::check(&self.app, &head.uri, (body, too_late)).await;
         }
         request.extensions_mut().insert(PeerAddr(peer));
+        // The end of this path is the client's: a router could take it for one of its own.
+        if self.whom == Whom::Everybody && super::authorize::is_ext_authz(request.uri().path()) {
+            let (head, _) = request.into_parts();
+            let app = axum::extract::State(Arc::clone(&self.app));
+            return Box::pin(super::authorize::ext_authz(app, head)).await;
+        }
         // A router is always ready.
         let Ok(answer) = Box::pin(self.router.clone().call(request)).await;
         answer

@@ -26,7 +26,7 @@ const fn text(path: &'static str, summary: &'static str) -> Operation {
 }
 
 /// All of them; `tests.rs` compares them with the routes.
-pub(super) const OPERATIONS: [Operation; 15] = [
+pub(super) const OPERATIONS: [Operation; 16] = [
     Operation {
         query: &[ENFORCE],
         body: ASKED,
@@ -69,6 +69,7 @@ pub(super) const OPERATIONS: [Operation; 15] = [
     },
     authorize("/v1/authorize", "Asked by proxies, with any method and any query"),
     authorize("/v1/authorize/{status}", "The same, refusing with this status"),
+    authorize("/v1/ext_authz/{path}", "The same for ext_authz of Envoy, of this path"),
     Operation {
         body: body(
             "RateLimitRequest",
@@ -102,6 +103,7 @@ const fn authorize(path: &'static str, summary: &'static str) -> Operation {
 /// A part of a path.
 pub(super) fn path_schema(name: &str) -> Value {
     match name {
+        "path" => json!({"type": "string"}),
         "status" => json!({"type": "integer", "minimum": 400, "maximum": 599}),
         _ => json!({"type": "string", "pattern": "^[0-9a-f]{32}$"}),
     }

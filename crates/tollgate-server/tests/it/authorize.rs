@@ -145,6 +145,59 @@ fn named_headers_are_attributes_and_must_not_be_there_twice() {
 }
 
 #[test]
+fn call_of_ext_authz_is_decided_by_its_own_method_path_and_host() {
+    let text = r#"
+[[deny]]
+name = "login"
+match = { path = "/login" }
+
+[[deny]]
+name = "put"
+match = { method = "PUT" }
+
+[[deny]]
+name = "host"
+match = { host = "admin.example" }
+
+[[rule]]
+name = "per-ip"
+match = { path = "/search" }
+key = ["ip"]
+limit = "2/h"
+"#;
+    let server = TestServer::with_policy(crate::support::policy(text), |server| server);
+    let lies = ["X-Forwarded-Uri: /free", "X-Forwarded-Method: GET", "X-Forwarded-Host: free"];
+    for (line, status) in [
+        ("GET /v1/ext_authz/hello", 200),
+        ("GET /v1/ext_authz", 200),
+        ("GET /v1/ext_authz/", 200),
+        ("GET /v1/ext_authz/login", 403),
+        ("POST /v1/ext_authz/login?a=/x", 403),
+        ("GET /v1/ext_authz//login", 403),
+        ("GET /v1/ext_authz/x/../login", 403),
+        ("GET /v1/ext_authz/%6cogin", 403),
+        ("GET /v1/ext_authz/../../v1/check/../../login", 403),
+        ("PUT /v1/ext_authz/free", 403),
+        ("DELETE /v1/ext_authz/free", 200),
+        ("GET /v1/ext_authzlogin", 404),
+    ] {
+        assert_eq!(server.ask(line, &[]).status, status, "{line}");
+        assert_eq!(server.ask(line, &lies).status, status, "{line}");
+    }
+    let host = b"GET /v1/ext_authz/free HTTP/1.1\r\nhost: admin.example\r\n\r\n";
+    assert_eq!(server.send(host).status, 403);
+    let browser = ["Sec-Fetch-Site: cross-site", "X-Forwarded-For: 203.0.113.7"];
+    for status in [200, 200, 429] {
+        let answer = server.ask("POST /v1/ext_authz/search", &browser);
+        assert_eq!(answer.status, status, "a proxy hands on what a browser says");
+    }
+    assert_eq!(
+        server.ask("GET /v1/ext_authz/search", &["X-Forwarded-For: 203.0.113.8"]).status,
+        200
+    );
+}
+
+#[test]
 fn only_one_family_of_headers_is_believed() {
     let policy = "[[deny]]\nname = \"admin\"\nmatch = { path = { prefix = \"/admin\" } }\n";
     let policy = || crate::support::policy(policy);
