@@ -194,8 +194,9 @@ class Deployed(unittest.TestCase):
         self.assertEqual(said.returncode, 0, said.stderr[-800:])
 
     def test_the_policy_of_the_recipes_is_right(self):
-        self.folder.write("limits.toml", recipe("policy"))
-        self.is_valid("limits.toml")
+        for name in ["policy", "policy-per-key"]:
+            self.folder.write("limits.toml", recipe(name))
+            self.is_valid("limits.toml")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,12 @@ name = "posts"
 match = { path = "/post", method = "POST" }
 key = ["ip"]
 limit = "1/h"
+
+[[rule]]
+name = "per-key"
+match = { path = "/keyed" }
+key = ["api_key"]
+limit = "5/h"
 """
 
 
@@ -76,6 +82,8 @@ class Proxied:
 class Recipe(Proxied):
     """What every proxy must do."""
 
+    tollgate_arguments = ["--attribute", "api_key=x-api-key"]
+
     def test_a_client_is_limited_tells_no_lies_and_passes_where_tollgate_is_away(self):
         """In one test, since the last part ends what the others need."""
         self.is_not_told_of_limits_where_no_rule_applies()
@@ -85,6 +93,7 @@ class Recipe(Proxied):
         self.is_refused_by_a_deny_list()
         self.sees_the_refusals_of_the_service_itself()
         self.is_told_apart_by_method_and_its_body_arrives()
+        self.is_limited_by_its_api_key()
         self.meets_a_tollgate_that_is_killed()
 
     def is_not_told_of_limits_where_no_rule_applies(self):
@@ -146,6 +155,12 @@ class Recipe(Proxied):
         self.assertEqual(len(json.loads(answer.body)["body"]), 70000)
         self.assertEqual(ask(self.port, "/post", "POST", body="b").status, 429)
         self.assertEqual(ask(self.port, "/post", "PUT", body="c").status, 200)
+
+    def is_limited_by_its_api_key(self):
+        statuses = [ask(self.port, "/keyed", headers={"X-Api-Key": "one"}).status for _ in range(12)]
+        self.assertEqual(statuses, [200] * 5 + [429] * 7)
+        self.assertEqual(ask(self.port, "/keyed", headers={"X-Api-Key": "two"}).status, 200)
+        self.assertEqual(ask(self.port, "/keyed").status, 200, "no rule counts a client without a key")
 
     def meets_a_tollgate_that_is_killed(self):
         self.tollgate.kill()
