@@ -23,9 +23,9 @@ pub(crate) struct Watched {
 }
 
 /// The attributes of a key, and their values as the key counts them.
-type Values<'k> = SmallVec<[(&'k str, Cow<'k, str>); 4]>;
+type KeyValues<'k> = SmallVec<[(&'k str, Cow<'k, str>); 4]>;
 
-fn borrowed<'k>(values: &'k Values<'_>) -> Key<'k> {
+fn borrowed<'k>(values: &'k KeyValues<'_>) -> Key<'k> {
     values.iter().map(|(name, value)| (*name, &**value)).collect()
 }
 
@@ -47,7 +47,7 @@ impl App {
         if weight > 0
             && let Some(rule) = ruling.rule()
         {
-            let values: Values<'_> = ruling.key(request).collect();
+            let values: KeyValues<'_> = ruling.key(request).collect();
             let key = borrowed(&values);
             self.watched.top.count(weight, allowed, self.backend.clock().now(), (rule, &key));
         }
@@ -59,7 +59,7 @@ impl App {
                 limit: ruling.limit(),
                 retry_after: ruling.retry_after(),
             };
-            let values: Values<'_> = ruling.key(request).collect();
+            let values: KeyValues<'_> = ruling.key(request).collect();
             let key = borrowed(&values);
             self.remember((ruling.rule().unwrap_or_default(), &key), why, 1);
         }

@@ -6,7 +6,7 @@ use tollgate::{Limit, Status};
 
 use super::RedisGate;
 use super::names::Values;
-use super::operate::with_key;
+use super::operate::{counted_key, with_key};
 use super::walk::RedisGateKeys;
 use crate::error::StoreError;
 
@@ -24,6 +24,8 @@ impl RedisGate {
     ) -> Result<Option<Vec<(Limit, Status)>>, StoreError> {
         let names = self.names(&self.policy());
         let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(None) };
+        let forms = counted_key(rule, key);
+        let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
         let mut stands = Vec::new();
         for (position, limit) in rule.numbers.limits().iter().enumerate() {
             let limiter = of_rule.limiter(&self.0.store, position, limit)?;
@@ -43,6 +45,8 @@ impl RedisGate {
     ) -> Result<Option<Duration>, StoreError> {
         let names = self.names(&self.policy());
         let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(None) };
+        let forms = counted_key(rule, key);
+        let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
         let key = of_rule.blocks.written(&Values(key).bytes());
         self.left(&key, rule.block.is_some()).await
     }

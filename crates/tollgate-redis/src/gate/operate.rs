@@ -1,5 +1,6 @@
 //! What operators ask of a gate: give back, make new, block, list.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -48,10 +49,10 @@ impl RedisGate {
     /// Where the store has no answer.
     pub async fn reset(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
         let names = self.names(&self.policy());
-        match with_key(&names, rule, key) {
-            Some((rule, of_rule)) => self.reset_key(rule, of_rule, key).await,
-            None => Ok(false),
-        }
+        let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(false) };
+        let forms = counted_key(rule, key);
+        let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
+        self.reset_key(rule, of_rule, key).await
     }
 
     /// Makes new what a key of `rule` has come to by its own requests: what it has taken, and a block
@@ -62,6 +63,8 @@ impl RedisGate {
     pub async fn reset_earned(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
         let names = self.names(&self.policy());
         let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(false) };
+        let forms = counted_key(rule, key);
+        let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
         let reply = self.bar(&of_rule.blocks, key, &[b"forgive", b""]).await?;
         let reset = self.reset_taken(rule, of_rule, key).await?;
         self.0.local.reset_earned(&rule.name, key);
@@ -132,6 +135,8 @@ impl RedisGate {
     ) -> Result<bool, StoreError> {
         let names = self.names(&self.policy());
         let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(false) };
+        let forms = counted_key(rule, key);
+        let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
         let length = micros(length);
         let text = length.to_string();
         let reply = self.bar(&of_rule.blocks, key, &[b"block", b"", text.as_bytes()]).await?;
@@ -164,10 +169,10 @@ impl RedisGate {
     /// Where the store has no answer.
     pub async fn unblock(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
         let names = self.names(&self.policy());
-        match with_key(&names, rule, key) {
-            Some((rule, of_rule)) => self.unblock_key(rule, of_rule, key).await,
-            None => Ok(false),
-        }
+        let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(false) };
+        let forms = counted_key(rule, key);
+        let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
+        self.unblock_key(rule, of_rule, key).await
     }
 
     /// Lifts the blocks of the request's keys; how many there were.
@@ -308,6 +313,11 @@ pub(super) fn with_key<'n>(
     key: &[&str],
 ) -> Option<(&'n Rule, &'n RuleNames)> {
     names.find(rule).filter(|(rule, _)| rule.key.len() == key.len())
+}
+
+/// The values of a key in the form in which the rule counts them.
+pub(super) fn counted_key<'k>(rule: &Rule, key: &[&'k str]) -> Vec<Cow<'k, str>> {
+    rule.key.iter().zip(key).map(|(part, value)| part.counted(value)).collect()
 }
 
 /// Some limit that a rule has at `position`: its own, or that of a tier.

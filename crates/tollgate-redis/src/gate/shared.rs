@@ -278,7 +278,8 @@ impl RedisGate {
     ///
     /// # Errors
     /// Where it names an unknown rule, or its numbers are impossible; where the store has no answer.
-    pub async fn set_override(&self, change: Override) -> Result<(), GateError> {
+    pub async fn set_override(&self, mut change: Override) -> Result<(), GateError> {
+        change.client = self.0.resolver.counted_client(&change.client);
         self.0.resolver.check_override(&change)?;
         portable::check_override(&change)?;
         let mut value = Vec::new();
@@ -294,9 +295,11 @@ impl RedisGate {
     /// Where the store has no answer.
     pub async fn remove_override(&self, client: &Client) -> Result<bool, StoreError> {
         self.tend().await?;
-        let known = self.overrides().iter().any(|change| change.client == *client);
+        let client = &self.0.resolver.counted_client(client);
+        let is_same = |of: &Override| self.0.resolver.counted_client(&of.client) == *client;
+        let known = self.overrides().iter().any(is_same);
         let mut value = Vec::new();
-        if self.policy().overrides.iter().any(|change| change.client == *client) {
+        if self.policy().overrides.iter().any(is_same) {
             write_override(client, None, &mut value);
         }
         self.share(&override_field(client), &value).await?;

@@ -390,3 +390,30 @@ fn blocks_that_a_node_has_seen_hold_while_the_store_is_unavailable() {
         assert!(gate.check(&of("ana")).await.is_allowed(), "the block has ended");
     });
 }
+
+#[test]
+fn operators_find_an_address_by_the_prefix_of_the_key() {
+    let policy = Policy::new().rule(Rule::new("per-ip").key(["ip"]).limit(Limit::per_day(9)));
+    let of = |ip: &'static str| Request::new().with("ip", ip);
+    wait(async move {
+        let [gate] = fleet(&policy, 1).await.try_into().unwrap();
+        assert!(gate.try_check(&of("2001:db8::1")).await.unwrap().is_allowed());
+        for spelling in ["2001:db8::2", "[2001:DB8::3]:80", "2001:db8::/64"] {
+            let status = gate.key_status("per-ip", &[spelling]).await.unwrap().unwrap();
+            assert_eq!(status[0].1.remaining(), 8, "{spelling}");
+        }
+        let minute = Duration::from_secs(60);
+        assert!(gate.block("per-ip", &["2001:db8::2"], minute).await.unwrap());
+        assert!(gate.blocked_for("per-ip", &["2001:db8::4"]).await.unwrap().is_some());
+        assert_eq!(gate.try_check(&of("2001:db8::3")).await.unwrap().reason(), Reason::Block);
+        assert!(gate.unblock("per-ip", &["2001:db8::5"]).await.unwrap());
+        assert!(gate.reset("per-ip", &["2001:db8::6"]).await.unwrap());
+        assert_eq!(gate.try_check(&of("2001:db8::7")).await.unwrap().remaining(), 8);
+        let change = Override::new("ip", "2001:db8::8").numbers("per-ip", Limit::per_day(100));
+        gate.set_override(change.clone()).await.unwrap();
+        assert!(gate.try_check(&of("2001:db8::9")).await.unwrap().remaining() > 80);
+        let client = Client::from([("ip".to_owned(), "2001:DB8::A".to_owned())]);
+        assert!(gate.remove_override(&client).await.unwrap());
+        assert!(gate.try_check(&of("2001:db8::9")).await.unwrap().remaining() < 9);
+    });
+}

@@ -10,7 +10,8 @@ use crate::policy::{
     canonical_address, normalize_path, parse_address, uri_path,
 };
 
-pub(super) const PATH: &str = "path";
+pub(super) use crate::policy::PATH;
+
 pub(super) const RAW_PATH: &str = "raw_path";
 
 /// The end of the name that attribute has which the policy makes itself: the part of an address that
@@ -22,12 +23,12 @@ const MADE: char = '\u{0}';
 pub(super) struct CanonicalForms {
     path: Option<Attribute>,
     raw_path: Option<Attribute>,
-    addresses: Box<[Address]>,
+    addresses: Box<[AddressForms]>,
 }
 
 /// An attribute that is an address, and the parts of it that keys count.
 #[derive(Debug)]
-struct Address {
+struct AddressForms {
     attribute: Attribute,
     parts: Box<[(AddressPrefix, Attribute)]>,
 }
@@ -49,14 +50,14 @@ impl CanonicalForms {
         known: &AddressAttributes,
         number: impl Fn(&str) -> Option<Attribute>,
     ) -> CanonicalForms {
-        let mut addresses: Vec<Address> = Vec::new();
+        let mut addresses: Vec<AddressForms> = Vec::new();
         for attribute in known.keys() {
             let Some(of) = number(attribute) else { continue };
             let parts = prefixes(policy, attribute);
             let parts = parts
                 .into_iter()
                 .filter_map(|prefix| Some((prefix, number(&part_name(attribute, prefix))?)));
-            addresses.push(Address { attribute: of, parts: parts.collect() });
+            addresses.push(AddressForms { attribute: of, parts: parts.collect() });
         }
         let raw_path = number(RAW_PATH);
         CanonicalForms { path: number(PATH), raw_path, addresses: addresses.into() }
@@ -92,7 +93,7 @@ impl CanonicalForms {
                 Cow::Owned(normal) => texts.push((path, CanonicalText::Path(normal))),
             }
         }
-        for Address { attribute, parts } in &self.addresses {
+        for AddressForms { attribute, parts } in &self.addresses {
             let received = values[*attribute as usize];
             let address = received.and_then(parse_address);
             for (prefix, part) in parts {

@@ -11,7 +11,7 @@ use super::compiled::{CompiledRule, counter, counter_name};
 use super::decide::Mode;
 use super::resolve::{Applied, Resolved, RuleKey};
 use super::tries::Tries;
-use super::{Gate, InForce, Ruling, canonical};
+use super::{Gate, InForce, Ruling};
 use crate::algorithm::Taken;
 use crate::bounds::MAX_LIMITS_PER_RULE;
 use crate::decision::Status;
@@ -262,11 +262,8 @@ pub(super) fn with_key<T>(
     }
     let number = in_force.compiled.rule_number(&rule.name)? as usize;
     let parts = &in_force.compiled.policy.rules[number].key;
-    let values: SmallVec<[Cow<'_, str>; 4]> = parts
-        .iter()
-        .zip(key)
-        .map(|(part, value)| canonical::of_client(&part.attribute, value, part.address_prefix()))
-        .collect();
+    let values: SmallVec<[Cow<'_, str>; 4]> =
+        parts.iter().zip(key).map(|(part, value)| part.counted(value)).collect();
     let values: SmallVec<[&str; 4]> = values.iter().map(|value| &**value).collect();
     Some(work(rule, &RuleKey::Given(&values)))
 }

@@ -28,13 +28,13 @@ pub(super) struct Overrides(Vec<Shape>);
 /// All overrides that name the same attributes.
 #[derive(Clone, Debug)]
 struct Shape {
-    attributes: Arc<Attributes>,
+    attributes: Arc<ShapeAttributes>,
     pieces: Vec<Arc<HashTable<Arc<Own>>>>,
 }
 
 /// The attributes of a shape, each with the part of it that counts if it is an address.
 #[derive(Debug)]
-struct Attributes(Box<[(String, Option<AddressPrefix>)]>);
+struct ShapeAttributes(Box<[(String, Option<AddressPrefix>)]>);
 
 /// What is different for a client.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Own {
     }
 
     /// The values of its client in the form in which requests are looked up.
-    fn values<'s>(&'s self, shape: &'s Attributes) -> impl Iterator<Item = Cow<'s, str>> {
+    fn values<'s>(&'s self, shape: &'s ShapeAttributes) -> impl Iterator<Item = Cow<'s, str>> {
         shape.values_of(&self.source.client)
     }
 }
@@ -178,7 +178,7 @@ impl Overrides {
 impl Shape {
     fn new(client: &Client, addresses: &AddressAttributes) -> Shape {
         let attributes = client.keys().map(|name| (name.clone(), addresses.get(name).copied()));
-        let attributes = Arc::new(Attributes(attributes.collect()));
+        let attributes = Arc::new(ShapeAttributes(attributes.collect()));
         Shape { attributes, pieces: vec![Arc::default(); PIECES] }
     }
 
@@ -194,7 +194,7 @@ impl Shape {
     }
 }
 
-impl Attributes {
+impl ShapeAttributes {
     /// The values of a client in the form in which requests are looked up.
     fn values_of<'s>(&'s self, client: &'s Client) -> impl Iterator<Item = Cow<'s, str>> {
         let values = self.0.iter().zip(client.values());

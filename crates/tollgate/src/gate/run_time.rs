@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use siphasher::sip::SipHasher13;
 
 use super::overrides::{Overrides, Own};
-use super::{Gate, overriding};
+use super::{Gate, canonical, overriding};
 use crate::policy::{Client, Override, PolicyError, read_override, write_override};
 use crate::store::memory::SnapshotError;
 
@@ -31,6 +31,12 @@ impl Gate {
     #[doc(hidden)]
     pub fn check_override(&self, change: &Override) -> Result<(), PolicyError> {
         self.policy().check_override(change)
+    }
+
+    /// The client of an override in the form by which it is found.
+    #[doc(hidden)]
+    pub fn counted_client(&self, client: &Client) -> Client {
+        canonical::client(&self.0.in_force.load().compiled.addresses, client).into_owned()
     }
 
     /// What was set at run time; `None` where one of the policy's was taken back.

@@ -38,6 +38,7 @@ pub use file::{FileError, Finding, Loaded};
 pub use glob::Glob;
 pub use lease::{LeaseSettings, SyncMode};
 pub use overrides::{Client, Override};
+pub(crate) use path::PATH;
 pub use path::{normalize_path, normalize_path_within, uri_path};
 pub use request::Request;
 pub use rule::{Block, Cost, KeyPart, Listing, Numbers, OnStoreError, Rule};

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The attribute that every policy normalizes.
+pub(crate) const PATH: &str = "path";
+
 /// The path of a URI, without its scheme and host, its query and its fragment; `/` if it has none.
 ///
 /// ```

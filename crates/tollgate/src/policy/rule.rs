@@ -1,10 +1,12 @@
 //! A rule: which requests a limit applies to, and what counts together.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::address::IP;
-use super::{AddressPrefix, Condition, SyncMode};
+use super::path::PATH;
+use super::{AddressPrefix, Condition, SyncMode, normalize_path};
 use crate::limit::Limit;
 
 /// Which requests a limit applies to (its conditions), and what counts together (its key).
@@ -244,6 +246,16 @@ impl KeyPart {
     /// An attribute that is an address, of which a part is counted.
     pub fn address(attribute: impl Into<String>, prefix: AddressPrefix) -> KeyPart {
         KeyPart { address: Some(prefix), ..KeyPart::from(attribute) }
+    }
+
+    /// The form of a value in which a key counts it: the part of an address, the normal form of a
+    /// path.
+    pub fn counted<'v>(&self, value: &'v str) -> Cow<'v, str> {
+        match self.address_prefix() {
+            Some(prefix) => prefix.key(value),
+            None if self.attribute == PATH => normalize_path(value),
+            None => Cow::Borrowed(value),
+        }
     }
 
     /// The part of it that is counted, if it is an address.

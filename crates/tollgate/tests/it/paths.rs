@@ -5,24 +5,24 @@ use tollgate::{normalize_path, normalize_path_within, uri_path};
 
 /// A character of a path, or an escape of a byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Token {
+enum PathToken {
     Char(char),
     Decoded(char),
     Escape(u8),
 }
 
-fn tokens(path: &str) -> Vec<Token> {
+fn tokens(path: &str) -> Vec<PathToken> {
     let chars: Vec<char> = path.chars().collect();
     let (mut tokens, mut at) = (Vec::new(), 0);
     while at < chars.len() {
         let digit = |at: usize| chars.get(at).and_then(|c| c.to_digit(16));
         match (chars[at], digit(at + 1), digit(at + 2)) {
             ('%', Some(high), Some(low)) => {
-                tokens.push(Token::Escape(u8::try_from(16 * high + low).expect("two digits")));
+                tokens.push(PathToken::Escape(u8::try_from(16 * high + low).expect("two digits")));
                 at += 3;
             }
             (c, ..) => {
-                tokens.push(Token::Char(c));
+                tokens.push(PathToken::Char(c));
                 at += 1;
             }
         }
@@ -32,37 +32,37 @@ fn tokens(path: &str) -> Vec<Token> {
 
 /// Decodes each escape of an unreserved character, but for a digit that could complete an escape
 /// of an earlier `%`.
-fn decoded(tokens: &[Token]) -> Vec<Token> {
-    let is_hex = |token: &Token| match token {
-        Token::Char(c) | Token::Decoded(c) => c.is_ascii_hexdigit(),
-        Token::Escape(_) => false,
+fn decoded(tokens: &[PathToken]) -> Vec<PathToken> {
+    let is_hex = |token: &PathToken| match token {
+        PathToken::Char(c) | PathToken::Decoded(c) => c.is_ascii_hexdigit(),
+        PathToken::Escape(_) => false,
     };
-    let mut out: Vec<Token> = Vec::new();
+    let mut out: Vec<PathToken> = Vec::new();
     for token in tokens {
         let decoded = match token {
-            Token::Escape(byte) => Token::Decoded(char::from(*byte)),
+            PathToken::Escape(byte) => PathToken::Decoded(char::from(*byte)),
             other => *other,
         };
         let follows_percent = match out.as_slice() {
-            [.., Token::Char('%')] => true,
-            [.., Token::Char('%'), digit] => is_hex(digit),
+            [.., PathToken::Char('%')] => true,
+            [.., PathToken::Char('%'), digit] => is_hex(digit),
             _ => false,
         };
         let is_unreserved =
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~');
         out.push(match decoded {
-            Token::Decoded(c) if !is_unreserved(c) => *token,
-            Token::Decoded(_) if follows_percent && is_hex(&decoded) => *token,
+            PathToken::Decoded(c) if !is_unreserved(c) => *token,
+            PathToken::Decoded(_) if follows_percent && is_hex(&decoded) => *token,
             other => other,
         });
     }
     out
 }
 
-fn text(tokens: &[Token]) -> String {
+fn text(tokens: &[PathToken]) -> String {
     let text = tokens.iter().map(|token| match token {
-        Token::Char(c) | Token::Decoded(c) => c.to_string(),
-        Token::Escape(byte) => format!("%{byte:02X}"),
+        PathToken::Char(c) | PathToken::Decoded(c) => c.to_string(),
+        PathToken::Escape(byte) => format!("%{byte:02X}"),
     });
     text.collect()
 }

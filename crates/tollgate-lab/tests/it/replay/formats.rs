@@ -264,7 +264,7 @@ fn a_common_line_may_begin_with_the_virtual_host() {
         // No virtual host, but a user with a space.
         ("203.0.113.9 - ana b", ["absent", "203.0.113.9", "absent", "ana b"]),
         ("::1 id ana b", ["absent", "::1", "id", "ana b"]),
-        ("203.0.113.9:5123 - ana b", ["absent", "203.0.113.9:5123", "absent", "ana b"]),
+        ("203.0.113.9:5123 - ana b", ["absent", "203.0.113.9", "absent", "ana b"]),
         ("client.example - ana b", ["absent", "client.example", "absent", "ana b"]),
         ("client.example:5123 - ana b", ["absent", "client.example:5123", "absent", "ana b"]),
     ];

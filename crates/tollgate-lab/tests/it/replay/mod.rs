@@ -7,7 +7,7 @@ mod ordering;
 mod same_as_gate;
 mod suggestions;
 
-use tollgate::{KeyPart, Limit, Policy, Rule};
+use tollgate::{AddressPrefix, KeyPart, Limit, Policy, Rule};
 use tollgate_lab::replay::{Failure, FieldMap, Log, Report, Settings, replay};
 
 fn bytes(text: impl AsRef<[u8]>) -> Log {
@@ -20,7 +20,9 @@ fn run(log: impl AsRef<[u8]>, policy: &Policy, settings: &Settings) -> Result<Re
 
 /// What is refused of every second request of a key: that key, whatever it is.
 fn telling(attributes: &[&str]) -> Policy {
-    let parts = attributes.iter().map(|name| KeyPart::or(*name, "absent"));
+    let whole = |name: &str| (name == "ip").then_some(AddressPrefix::WHOLE);
+    let part = |name: &&str| KeyPart { address: whole(name), ..KeyPart::or(*name, "absent") };
+    let parts = attributes.iter().map(part);
     Policy::new().rule(Rule::new("telling").key(parts).limit(Limit::per_day(1)))
 }
 
