@@ -13,13 +13,13 @@ use crate::under_test::{LimiterUnderTest, StoreUnderTest};
 #[derive(Debug)]
 pub struct Reference {
     clock: ManualClock,
-    keys: Arc<Mutex<Keys>>,
+    keys: Arc<Mutex<ModelsByKey>>,
     /// One step at a time, whatever it touches.
     turn: Arc<Mutex<()>>,
 }
 
 /// The models by the names of their limiters and keys.
-type Keys = HashMap<(String, String), KeyModel>;
+type ModelsByKey = HashMap<(String, String), KeyModel>;
 
 /// A limiter of the [`Reference`].
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct ReferenceLimiter {
     name: String,
     limit: Limit,
     clock: ManualClock,
-    keys: Arc<Mutex<Keys>>,
+    keys: Arc<Mutex<ModelsByKey>>,
     turn: Arc<Mutex<()>>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct StateConversion {
 
 /// What counts of a limit: `used` of `capacity`, in the same parts.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct UsedShare {
     used: u128,
     capacity: u128,
 }
@@ -83,21 +83,21 @@ impl Plan {
     }
 
     /// What counts at `now`, in the algorithm's own terms. A debt is more than the capacity.
-    fn share(&self, state: StateRef<'_>, now: u64) -> Share {
+    fn share(&self, state: StateRef<'_>, now: u64) -> UsedShare {
         let used = match self {
             Plan::Bucket(bucket) => {
                 let used = bucket.owed(state.words(), now);
-                return Share { used, capacity: bucket.room() };
+                return UsedShare { used, capacity: bucket.room() };
             }
             Plan::FixedWindow(window) => window.used(state.words(), now),
             Plan::SlidingLog(log) => log.used(state.log(), now),
             Plan::SlidingCounter(counter) => counter.used(state.words(), now),
         };
-        Share { used: used.into(), capacity: self.capacity().into() }
+        UsedShare { used: used.into(), capacity: self.capacity().into() }
     }
 
     /// The state of a key that took such a share at `at`, and nothing before.
-    fn taken(&self, Share { used, capacity }: Share, at: u64) -> State {
+    fn taken(&self, UsedShare { used, capacity }: UsedShare, at: u64) -> State {
         if let (Plan::Bucket(bucket), 1..) = (self, used) {
             return State::Words(bucket::words(at, scale(used, bucket.room(), capacity)));
         }
