@@ -310,6 +310,58 @@ fn the_common_variable_for_levels_is_heard_where_it_can_be() {
     assert_eq!(settings(&said)["log.level"].0, "warn");
 }
 
+/// Starts the server with an address that no machine has, so that it ends after its policy is read.
+fn serve_briefly(folder: &Folder, variables: &[(&str, &str)], arguments: &[&str]) -> Said {
+    let address = ["serve", "--http", "192.0.2.1:0", "--grpc", "off", "--resp", "off"];
+    folder.tollgate_with(variables, &[&address[..], arguments].concat())
+}
+
+#[test]
+fn variables_of_envoyproxy_ratelimit_stop_a_server_without_a_policy() {
+    let yaml =
+        "domain: edge\ndescriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 5}}]\n";
+    let folder = Folder::with(&[("etc/edge.yaml", yaml), ("own.toml", "")]);
+    for (variables, directory) in [
+        (
+            &[("RUNTIME_ROOT", "/data"), ("RUNTIME_SUBDIRECTORY", "ratelimit")][..],
+            "/data/ratelimit/config",
+        ),
+        (&[("RUNTIME_ROOT", "/data")], "/data/config"),
+        (&[("RUNTIME_SUBDIRECTORY", "limits")], "/srv/runtime_data/current/limits/config"),
+        (&[("SHADOW_MODE", "true")], "DIR"),
+        (&[("RUNTIME_ROOT", "/data"), ("RUNTIME_APPDIRECTORY", "own")], "/data/own"),
+    ] {
+        let said = serve_briefly(&folder, variables, &[]);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(variables[0].0), "{}", said.err);
+        assert!(said.err.contains(&format!("--envoy-config {directory}")), "{}", said.err);
+        for given in [["--envoy-config", "etc"], ["--policy", "own.toml"]] {
+            let said = serve_briefly(&folder, variables, &given);
+            assert_eq!(said.code, Some(1), "it gets as far as its address: {}", said.err);
+        }
+        let said = folder.tollgate_with(variables, &["serve", "--print-config"]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+    let said = serve_briefly(&folder, &[("SHADOW_MODE", "")], &[]);
+    assert_eq!(said.code, Some(1), "an empty variable is not set: {}", said.err);
+}
+
+#[test]
+fn redis_url_alone_is_warned_of_while_state_is_in_memory() {
+    let folder = Folder::with(&[("own.toml", "")]);
+    let variable = [("REDIS_URL", "redis://:secret@10.0.0.1:6379")];
+    let said = serve_briefly(&folder, &variable, &[]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("REDIS_URL is set and not used"), "{}", said.err);
+    assert!(said.err.contains("--store"), "{}", said.err);
+    assert!(!said.err.contains("secret"), "{}", said.err);
+    for given in [["--store", "redis://127.0.0.1:1"], ["--policy", "own.toml"]] {
+        let said = serve_briefly(&folder, &variable, &given);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(!said.err.contains("REDIS_URL"), "{}", said.err);
+    }
+}
+
 #[test]
 fn files_on_the_page_are_right() {
     let page = include_str!("../../../../docs/server.md");

@@ -110,7 +110,16 @@ pub(crate) fn tollgate_in(folder: &Path, arguments: &[&str]) -> Said {
 
 /// The command, with nothing in the environment that changes its output.
 pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
-    const OTHERS: [&str; 4] = ["COLUMNS", "NOTIFY_SOCKET", "RUST_LOG", "WATCHDOG_USEC"];
+    const OTHERS: [&str; 8] = [
+        "COLUMNS",
+        "NOTIFY_SOCKET",
+        "REDIS_URL",
+        "RUNTIME_ROOT",
+        "RUNTIME_SUBDIRECTORY",
+        "RUST_LOG",
+        "SHADOW_MODE",
+        "WATCHDOG_USEC",
+    ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     let ours = |name: &str| name.starts_with("TOLLGATE_") || OTHERS.contains(&name);
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
