@@ -8,6 +8,7 @@ mod flags;
 mod log;
 mod notify;
 mod operators;
+mod ratelimit_variables;
 mod sample;
 mod snapshot;
 
@@ -96,6 +97,8 @@ pub(crate) fn listens_for_http(file: Option<&Path>) -> Result<(SocketAddr, bool)
 /// The policy over its store, and the folder it is from, if it is.
 fn backend(configured: &Configured) -> Result<(Backend, Option<EnvoyFolder>), Failure> {
     let config = &configured.config;
+    let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
+    ratelimit_variables::check(config, variable)?;
     let wrong = |findings: Vec<Finding>| Failure::Files(policy_file::lines(&findings));
     let (folder, loaded) = match (&config.policy, &config.envoy_config) {
         (Some(path), _) => (None, policy_file::read(path).map_err(wrong)?),
