@@ -181,6 +181,63 @@ fn compression_is_found_by_how_a_log_begins() {
     assert!(matches!(failed, Err(Failure::Log(_, _))), "{failed:?}");
 }
 
+/// A zstd frame of one raw block whose header asks for a window of `2^log + eighths × 2^(log - 3)`
+/// bytes.
+fn zstd_frame(log: u8, eighths: u8, text: &str) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, ((log - 10) << 3) | eighths];
+    let last_raw_block = ((text.len() as u64) << 3) | 1;
+    frame.extend(&last_raw_block.to_le_bytes()[..3]);
+    frame.extend(text.as_bytes());
+    frame
+}
+
+/// A zstd frame of one raw block in a single segment of `length` bytes, which is its window.
+fn zstd_segment(length: u64, text: &str) -> Vec<u8> {
+    // The window byte is replaced by a length of eight bytes.
+    let mut frame = zstd_frame(10, 0, text);
+    frame[4] = 0b1110_0000;
+    frame.splice(5..6, length.to_le_bytes());
+    frame
+}
+
+#[test]
+fn zstd_windows_over_128_mib_are_rejected_in_every_frame() {
+    let line = "::1 - - [16/Nov/2026:10:13:50 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let small = zstd_frame(10, 0, line);
+    let segment = zstd_segment(line.len() as u64, line);
+    let largest = zstd_frame(27, 0, line);
+    for log in [
+        largest.clone(),
+        segment.clone(),
+        [&small[..], &largest, &segment, &largest, &small].concat(),
+    ] {
+        let report = run(&log, &telling(&["ip"]), &Settings::default()).unwrap();
+        assert_eq!(report.malformed.lines, 0);
+        assert_eq!(report.bytes, log.len() as u64);
+        assert!(matches!(report.lines, 1 | 5), "{}", report.lines);
+    }
+    for too_large in [
+        zstd_frame(27, 1, line),
+        zstd_frame(32, 0, line),
+        zstd_frame(41, 7, line),
+        zstd_segment((128 << 20) + 1, line),
+        zstd_segment(u64::MAX, line),
+    ] {
+        for log in [too_large.clone(), [&small[..], &too_large].concat()] {
+            let failed = run(&log, &telling(&["ip"]), &Settings::default()).unwrap_err();
+            let Failure::Log(_, error) = failed else { panic!("{failed:?}") };
+            let expected = "MiB, must be at most 128 MiB";
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+    // A header that ends early is an error too.
+    for length in 1..small.len() {
+        let cut = [&small[..], &small[..length]].concat();
+        let failed = run(&cut, &telling(&["ip"]), &Settings::default());
+        assert!(matches!(failed, Err(Failure::Log(_, _))), "{length}: {failed:?}");
+    }
+}
+
 #[test]
 fn a_format_is_found_out_or_asked_for() {
     let logs = [
