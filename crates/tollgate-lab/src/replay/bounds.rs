@@ -16,6 +16,10 @@ const BUFFERS: usize = 96 << 20;
 /// a thousand or so.
 const OPEN_FILES: usize = 64;
 
+/// The largest window of a zstd frame. The `zstd` command has the same default: a small file can ask
+/// for terabytes.
+pub(super) const MAX_ZSTD_WINDOW: u64 = 128 << 20;
+
 /// What each of so many logs may take, so that thousands take no more than a few do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {

@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
-use super::bounds::Share;
+use super::bounds::{MAX_ZSTD_WINDOW, Share};
 
 /// A log to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,12 @@ pub(super) fn plain(
     let from = io::Cursor::new(begin).chain(from);
     Ok(match (is_gzip, is_zstd) {
         (true, _) => Box::new(MultiGzDecoder::new(from)),
-        (_, true) => Box::new(Zstd { from, decoder: FrameDecoder::new(), is_open: false }),
+        (_, true) => Box::new(Zstd {
+            from,
+            head: io::Cursor::default(),
+            decoder: FrameDecoder::new(),
+            is_open: false,
+        }),
         _ => Box::new(from),
     })
 }
@@ -129,32 +134,61 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// The most bytes of a zstd frame header, with its magic number.
+const LONGEST_HEADER: u64 = 18;
+
+/// The largest window for which `ruzstd` uses a decoder again.
+const MAX_REUSED_WINDOW: u64 = 100 << 20;
+
 /// Any number of zstd frames, one after the other.
 struct Zstd<R> {
     from: R,
+    /// Bytes that were read ahead to find the window of a frame. They come before `from`.
+    head: io::Cursor<Vec<u8>>,
     decoder: FrameDecoder,
     is_open: bool,
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Opens the next frame; whether there is one.
+    /// Opens the next frame. Returns whether there is one.
     fn open(&mut self) -> io::Result<bool> {
         loop {
-            if self.from.fill_buf()?.is_empty() {
+            self.read_head()?;
+            let head = self.head.get_ref();
+            if head.is_empty() {
                 return Ok(false);
             }
-            match self.decoder.reset(&mut self.from) {
+            // Before the decoder allocates it. Without a whole header, the decoder reports the error.
+            let window = window_size(head).unwrap_or(0);
+            if window > MAX_ZSTD_WINDOW {
+                return Err(too_large(window));
+            }
+            if window > MAX_REUSED_WINDOW {
+                self.decoder = FrameDecoder::new();
+            }
+            let mut from = self.head.by_ref().chain(&mut self.from);
+            match self.decoder.reset(&mut from) {
                 Ok(()) => return Ok(true),
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..
                 })) => {
-                    let skipped = self.from.by_ref().take(length.into());
-                    io::copy(&mut { skipped }, &mut io::sink())?;
+                    io::copy(&mut from.take(length.into()), &mut io::sink())?;
                 }
                 Err(error) => return Err(wrong(error)),
             }
         }
+    }
+
+    /// Reads ahead until `head` holds a whole frame header or the input ends.
+    fn read_head(&mut self) -> io::Result<()> {
+        let read = usize::try_from(self.head.position()).unwrap_or(usize::MAX);
+        let mut head = std::mem::take(self.head.get_mut());
+        head.drain(..read.min(head.len()));
+        let missing = LONGEST_HEADER.saturating_sub(head.len() as u64);
+        self.from.by_ref().take(missing).read_to_end(&mut head)?;
+        self.head = io::Cursor::new(head);
+        Ok(())
     }
 
     fn check(&self) -> io::Result<()> {
@@ -177,7 +211,8 @@ impl<R: BufRead> Read for Zstd<R> {
                 }
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                self.decoder.decode_blocks(&mut self.from, UptoBytes(to.len())).map_err(wrong)?;
+                let from = self.head.by_ref().chain(&mut self.from);
+                self.decoder.decode_blocks(from, UptoBytes(to.len())).map_err(wrong)?;
             }
             let length = self.decoder.read(to)?;
             if length > 0 || to.is_empty() {
@@ -191,4 +226,28 @@ impl<R: BufRead> Read for Zstd<R> {
 
 fn wrong(error: FrameDecoderError) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("zstd: {error}"))
+}
+
+fn too_large(window: u64) -> io::Error {
+    let (window, most) = (window.div_ceil(1 << 20), MAX_ZSTD_WINDOW >> 20);
+    let message = format!("zstd: the window is {window} MiB, must be at most {most} MiB");
+    io::Error::new(ErrorKind::InvalidData, message)
+}
+
+/// The window of the zstd frame whose header `head` begins with (RFC 8878, section 3.1.1.1). `None`
+/// for other frames and for a header that is not whole.
+fn window_size(head: &[u8]) -> Option<u64> {
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = head else { return None };
+    let is_single_segment = descriptor & 0x20 != 0;
+    if !is_single_segment {
+        let window = rest.first()?;
+        let base = 1_u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    // The window of a single segment is its length, which follows the number of a dictionary.
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let length = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+    let length = rest.get(dictionary..dictionary + length)?;
+    // Two bytes count from 256, which makes no difference here.
+    Some(length.iter().rev().fold(0, |value, byte| (value << 8) | u64::from(*byte)))
 }
