@@ -135,7 +135,9 @@ fn over_grpc(rls: &RlsClient, attributes: &[(&str, &str)], cost: u64) -> Told {
         _ => None,
     });
     let status = &told.statuses[0];
-    let remaining = Some(status.limit_remaining).filter(|units| *units < u32::MAX);
+    // Without a rule it is 0, as in the reference server.
+    let is_unlimited = allowed && status.current_limit.is_none();
+    let remaining = Some(status.limit_remaining).filter(|units| *units < u32::MAX && !is_unlimited);
     Told {
         allowed,
         rule,

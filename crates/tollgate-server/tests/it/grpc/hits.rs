@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::support::*;
+use crate::support::TestServer;
 
 fn taking(hits: u64) -> RateLimitDescriptor {
     RateLimitDescriptor { hits_addend: Some(hits), ..user("ana") }
@@ -113,4 +114,32 @@ fn a_limit_that_is_sent_stands_in_for_that_of_the_policy() {
     assert_eq!(codes(&none), [Code::OverLimit], "none are allowed");
     let limit = none.statuses[0].current_limit.as_ref().unwrap();
     assert_eq!((limit.requests_per_unit, limit.unit()), (0, Unit::Hour));
+}
+
+#[test]
+fn a_limit_that_is_sent_in_a_domain_that_no_file_names_is_not_applied() {
+    let files = [("edge.yaml", YAML), ("empty.yaml", "domain: empty")];
+    let policy = tollgate::Policy::from_envoy_files(files).unwrap().policy;
+    let own = "[[rule]]\nname = \"user\"\nkey = [\"user\"]\nlimit = \"9/h\"\n";
+    let own = tollgate::Policy::from_toml("own.toml", own).unwrap().policy;
+    let ask = |rls: &Rls, domain: &str| {
+        let two = vec![sent(2, 3, "ana"), descriptor(&[("other", "x")])];
+        for descriptors in [vec![sent(2, 3, "ana")], two] {
+            let asked = RateLimitRequest { domain: domain.to_owned(), ..request(descriptors) };
+            assert_eq!(rls.call(asked).unwrap().overall_code(), Code::Ok, "{domain}");
+        }
+        let asked = RateLimitRequest { domain: domain.to_owned(), ..request([sent(2, 3, "ana")]) };
+        let response = rls.call(asked).unwrap();
+        (codes(&response)[0], response.statuses[0].current_limit.is_some(), left(&response)[0])
+    };
+    let rls = Rls::of(TestServer::with_policy(policy, |server| server));
+    for domain in ["edge", "empty"] {
+        assert_eq!(ask(&rls, domain), (Code::OverLimit, true, 0), "{domain}");
+    }
+    assert_eq!(ask(&rls, "other"), (Code::Ok, false, 0));
+    // Rules without a domain apply in all domains, and so do limits that are sent.
+    let rls = Rls::of(TestServer::with_policy(own, |server| server));
+    assert_eq!(ask(&rls, "any"), (Code::OverLimit, true, 0));
+    let rls = Rls::of(TestServer::with_policy(tollgate::Policy::new(), |server| server));
+    assert_eq!(ask(&rls, "any"), (Code::OverLimit, true, 0));
 }
