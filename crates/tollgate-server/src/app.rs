@@ -12,6 +12,7 @@ use crate::admin::{Admin, Operators};
 use crate::backend::Backend;
 use crate::bounds::{Bounds, DRAIN, MAX_BODIES};
 use crate::client_limits::ClientLimits;
+use crate::grpc::ActiveDomains;
 use crate::http::{Holds, ProxyHeaders};
 use crate::metrics::Metrics;
 use crate::openapi::Document;
@@ -35,6 +36,7 @@ pub(crate) struct App {
     pub(crate) watched: Watched,
     pub(crate) operators: Operators,
     pub(crate) policy_version: PolicyVersion,
+    pub(crate) active_domains: ActiveDomains,
     /// Who watches what goes on.
     pub(crate) feed: Feed,
     /// What can be asked.
@@ -101,6 +103,7 @@ impl App {
             watched,
             operators,
             policy_version: PolicyVersion::default(),
+            active_domains: ActiveDomains::default(),
             feed,
             document: Document::default(),
             stopping,

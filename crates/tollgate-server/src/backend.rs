@@ -141,6 +141,14 @@ impl Backend {
         }
     }
 
+    /// Whether a rule applies to `request`, also one without a limit for it.
+    pub(crate) fn has_rule_for(&self, request: &Request<'_>) -> bool {
+        match self {
+            Backend::Memory(gate) => !gate.plan(request).rules().is_empty(),
+            Backend::Redis(gate) => gate.has_rule_for(request),
+        }
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> Arc<Policy> {
         match self {

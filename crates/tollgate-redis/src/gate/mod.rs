@@ -300,6 +300,12 @@ impl RedisGate {
         self.0.resolver.explain(request)
     }
 
+    /// Whether a rule applies to `request`, also one without a limit for it.
+    #[doc(hidden)]
+    pub fn has_rule_for(&self, request: &Request<'_>) -> bool {
+        !self.0.resolver.plan(request).rules().is_empty()
+    }
+
     /// What a request comes to, by what the fleet shares; what needs no rule needs no store.
     async fn plan(&self, request: &Request<'_>) -> Result<Planned, StoreError> {
         let planned = self.0.resolver.plan(request);

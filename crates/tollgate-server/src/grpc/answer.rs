@@ -7,7 +7,7 @@ use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use tollgate::{HeaderFields, Limit, Reason, RuleFigures, Ruling};
 
-use super::ask::UNITS;
+use super::ask::{Ask, UNITS};
 use super::decide::Verdict;
 use super::rate_limit_response::rate_limit::Unit;
 use super::rate_limit_response::{Code, DescriptorStatus, RateLimit};
@@ -32,9 +32,15 @@ struct Told<'v> {
     retry_after: Option<Duration>,
 }
 
-/// The answer to a request whose descriptors came to `verdicts`.
-pub(super) fn response(app: &App, verdicts: &[Verdict]) -> RateLimitResponse {
+/// The response to a request whose descriptors `asks` got `verdicts`.
+pub(super) fn response(app: &App, asks: &[Ask<'_>], verdicts: &[Verdict]) -> RateLimitResponse {
     let mut told: Vec<Told<'_>> = verdicts.iter().map(told).collect();
+    for ((told, verdict), ask) in told.iter_mut().zip(verdicts).zip(asks) {
+        if is_without_rule(app, verdict, ask) {
+            // As the reference server has it, which gives the maximum only for `unlimited`.
+            told.status.limit_remaining = 0;
+        }
+    }
     let allowed = verdicts.iter().all(Verdict::is_allowed);
     let place = deciding(&told, verdicts, allowed);
     let statuses = told.iter_mut().map(|told| std::mem::take(&mut told.status)).collect();
@@ -65,6 +71,14 @@ pub(super) fn response(app: &App, verdicts: &[Verdict]) -> RateLimitResponse {
         metadata.fields.insert("leased".to_owned(), Value { kind: Some(Kind::BoolValue(true)) });
     }
     response
+}
+
+/// Whether no rule applies to a descriptor, as opposed to one without a limit.
+fn is_without_rule(app: &App, verdict: &Verdict, ask: &Ask<'_>) -> bool {
+    let Verdict::Ruled(ruling) = verdict else { return false };
+    ruling.reason() == Reason::NoRule
+        && ruling.rules().next().is_none()
+        && !app.backend.has_rule_for(&ask.descriptor.request())
 }
 
 /// Which descriptor decides: of those that refuse, the one with the longest wait; else the one

@@ -63,7 +63,12 @@ impl App {
         transport: Transport,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Wrong> {
-        let asks = ask::read(request, &self.settings.bounds)?;
+        let mut asks = ask::read(request, &self.settings.bounds)?;
+        if asks.iter().any(|ask| ask.sent.is_some())
+            && !self.active_domains.contain(&self.backend.policy(), &request.domain)
+        {
+            asks.iter_mut().for_each(|ask| ask.sent = None);
+        }
         if let Some(answer) = self.rate_limit_now(transport, &asks) {
             return Ok(answer);
         }
@@ -83,7 +88,7 @@ impl App {
         let request = ask.descriptor.request().cost(units);
         let ruling = self.backend.check_now(&request)?;
         self.decided(transport, &request, &ruling);
-        Some(answer::response(self, &[Verdict::Ruled(ruling)]))
+        Some(answer::response(self, asks, &[Verdict::Ruled(ruling)]))
     }
 
     async fn rate_limit_asked(
@@ -100,7 +105,7 @@ impl App {
             for (ask, limiter) in asked {
                 verdicts.push(self.decide_alone(transport, ask, limiter.as_ref()).await);
             }
-            return Ok(answer::response(self, &verdicts));
+            return Ok(answer::response(self, &asks, &verdicts));
         }
         let mut standings = Vec::with_capacity(asks.len());
         let mut refused = false;
@@ -124,7 +129,7 @@ impl App {
                 }
             });
         }
-        Ok(answer::response(self, &verdicts))
+        Ok(answer::response(self, &asks, &verdicts))
     }
 
     fn sent_limiter(&self, ask: &Ask<'_>) -> Result<Option<ClientLimiter>, Wrong> {

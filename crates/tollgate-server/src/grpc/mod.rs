@@ -7,10 +7,12 @@ mod answer;
 mod ask;
 mod codec;
 mod decide;
+mod domains;
 mod sent;
 mod serve;
 mod service;
 
+pub(crate) use domains::ActiveDomains;
 pub(crate) use serve::{NO_ROOM, serve};
 
 /// What is said over the wire: made out of `proto/` by the test `generated`.

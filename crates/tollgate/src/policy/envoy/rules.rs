@@ -38,7 +38,11 @@ pub(super) fn write(domain: &Domain, names: &mut Names, report: &mut Report) -> 
         size: 0,
         written: Written { policy: Policy::new(), rule_lines: Vec::new(), deny_lines: Vec::new() },
     };
-    writer.level(&domain.descriptors, &Way::new(&domain.name));
+    let way = Way::new(&domain.name);
+    writer.level(&domain.descriptors, &way);
+    if writer.written.policy.rules.is_empty() && writer.written.policy.deny.is_empty() {
+        writer.domain_alone(&way);
+    }
     writer.written
 }
 
@@ -94,6 +98,20 @@ impl<'d> Writer<'d, '_> {
             self.level(&descriptor.children, &way);
             self.path.pop();
         }
+    }
+
+    /// Writes a rule for a file without limits, so that the policy names its domain: the service
+    /// applies limits that clients bring only in domains of its files. The rule applies to no
+    /// descriptor.
+    fn domain_alone(&mut self, way: &Way) {
+        let mut rule = Rule::new(self.names.take(None, way));
+        rule.matches = vec![
+            (DOMAIN.to_owned(), Condition::Is(self.domain.name.clone())),
+            (DESCRIPTOR.to_owned(), Condition::Absent),
+        ];
+        rule.numbers = Numbers::Unlimited;
+        self.written.rule_lines.push(1);
+        self.written.policy.rules.push(rule);
     }
 
     /// Whether there is room for so many bytes more. Without, it is an error and nothing more is
