@@ -1,4 +1,4 @@
-//! StateConversion of a state to another limit.
+//! Conversion of a state to another limit.
 //!
 //! What still counts keeps its proportion: a bucket that was 30 % full stays 30 % full. The share
 //! is exact until the end, and is rounded up once, to what the new algorithm counts in: a part of a
