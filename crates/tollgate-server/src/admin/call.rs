@@ -17,7 +17,7 @@ use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
 use crate::bounds::{Bounds, MAX_PAGE};
 use crate::http::{Problem, cut};
-use crate::operate::Away;
+use crate::operate::AdminFailure;
 
 /// A question of an operator who was let in.
 pub(super) struct Call {
@@ -248,9 +248,9 @@ fn cut_at(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-impl From<Away> for Problem {
-    fn from(Away(why): Away) -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
+impl From<AdminFailure> for Problem {
+    fn from(failure: AdminFailure) -> Problem {
+        Problem::new(failure.status, failure.detail)
     }
 }
 

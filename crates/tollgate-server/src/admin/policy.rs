@@ -13,7 +13,7 @@ use super::{AdminRole, guard};
 use crate::app::App;
 use crate::bounds::MAX_POLICY;
 use crate::http::Problem;
-use crate::operate::{Away, blocking};
+use crate::operate::{AdminFailure, blocking};
 use crate::policy_version::version;
 
 pub(super) const EXAMPLE: &str =
@@ -30,7 +30,7 @@ struct Shown {
 
 impl Shown {
     /// Written anew: what the file looked like is not kept.
-    async fn new(policy: Arc<Policy>) -> Result<Shown, Away> {
+    async fn new(policy: Arc<Policy>) -> Result<Shown, AdminFailure> {
         blocking(move || {
             let toml = policy.to_toml();
             let version = version(&toml);
@@ -188,7 +188,7 @@ struct Seen {
 }
 
 impl Seen {
-    async fn new(app: &App) -> Result<Seen, Away> {
+    async fn new(app: &App) -> Result<Seen, AdminFailure> {
         let policy = app.backend.policy();
         let version = Shown::new(Arc::clone(&policy)).await?.version;
         Ok(Seen { policy, version })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tollgate::{FileError, Loaded, Policy};
 
-use crate::operate::{Away, blocking};
+use crate::operate::{AdminFailure, blocking};
 
 /// Where the policy is from.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) enum PolicySource {
 
 impl PolicySource {
     /// What it holds now.
-    pub(super) async fn load(self) -> Result<Result<Loaded, FileError>, Away> {
+    pub(super) async fn load(self) -> Result<Result<Loaded, FileError>, AdminFailure> {
         blocking(move || match self {
             PolicySource::File(path) => Policy::load(path),
             PolicySource::EnvoyFolder(path) => Policy::load_envoy_folder(path),

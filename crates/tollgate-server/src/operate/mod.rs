@@ -5,9 +5,10 @@ mod search;
 
 use std::time::Duration;
 
-use tollgate::TooManyBlocks;
+use http::StatusCode;
 use tollgate::{
     Client, Explanation, Gate, Key, KeyName, Limit, Override, Part, PolicyError, Request, Status,
+    TooManyBlocks,
 };
 use tollgate_redis::{GateError, RedisGate, StoreError};
 
@@ -38,9 +39,12 @@ pub(crate) struct Blocked {
     pub(crate) left: Duration,
 }
 
-/// Why there is no answer.
+/// A change or a look-up of the admin API that failed.
 #[derive(Debug)]
-pub(crate) struct Away(pub(crate) String);
+pub(crate) struct AdminFailure {
+    pub(crate) status: StatusCode,
+    pub(crate) detail: String,
+}
 
 impl Backend {
     pub(crate) fn explain(&self, request: &Request<'_>) -> Explanation {
@@ -51,7 +55,7 @@ impl Backend {
     }
 
     /// How a key stands; `None` if there is no such rule.
-    pub(crate) async fn key_status(&self, key: &RuleKey) -> Result<Option<Stands>, Away> {
+    pub(crate) async fn key_status(&self, key: &RuleKey) -> Result<Option<Stands>, AdminFailure> {
         let (rule, values) = (&key.rule, key.values());
         let (limits, blocked) = match self {
             Backend::Memory(gate) => {
@@ -66,12 +70,12 @@ impl Backend {
     }
 
     /// Makes a key new; whether anything was known of it.
-    pub(crate) async fn reset_key(&self, key: &RuleKey) -> Result<bool, Away> {
+    pub(crate) async fn reset_key(&self, key: &RuleKey) -> Result<bool, AdminFailure> {
         Ok(self.reset(&key.rule, &key.values()).await?)
     }
 
     /// Makes a request's keys new; how many were known.
-    pub(crate) async fn reset_request(&self, request: &Request<'_>) -> Result<usize, Away> {
+    pub(crate) async fn reset_request(&self, request: &Request<'_>) -> Result<usize, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.reset_request(request)),
             Backend::Redis(gate) => Ok(gate.reset_request(request).await?),
@@ -79,7 +83,11 @@ impl Backend {
     }
 
     /// Makes those keys of a rule new whose first value begins so; how many.
-    pub(crate) async fn reset_prefix(&self, rule: &str, prefix: &str) -> Result<usize, Away> {
+    pub(crate) async fn reset_prefix(
+        &self,
+        rule: &str,
+        prefix: &str,
+    ) -> Result<usize, AdminFailure> {
         match self {
             Backend::Memory(gate) => {
                 let (gate, rule, prefix) = (gate.clone(), rule.to_owned(), prefix.to_owned());
@@ -90,7 +98,7 @@ impl Backend {
     }
 
     /// Makes all keys of a rule new.
-    pub(crate) async fn reset_rule(&self, rule: &str) -> Result<(), Away> {
+    pub(crate) async fn reset_rule(&self, rule: &str) -> Result<(), AdminFailure> {
         match self {
             Backend::Memory(gate) => {
                 let (gate, rule) = (gate.clone(), rule.to_owned());
@@ -104,7 +112,7 @@ impl Backend {
     }
 
     /// Makes everything new.
-    pub(crate) async fn reset_everything(&self) -> Result<(), Away> {
+    pub(crate) async fn reset_everything(&self) -> Result<(), AdminFailure> {
         match self {
             Backend::Memory(gate) => {
                 let gate = gate.clone();
@@ -122,7 +130,7 @@ impl Backend {
         &self,
         key: &RuleKey,
         length: Duration,
-    ) -> Result<Result<bool, TooManyBlocks>, Away> {
+    ) -> Result<Result<bool, TooManyBlocks>, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.block(&key.rule, &key.values(), length)),
             Backend::Redis(gate) => Ok(Ok(gate.block(&key.rule, &key.values(), length).await?)),
@@ -134,7 +142,7 @@ impl Backend {
         &self,
         request: &Request<'_>,
         length: Duration,
-    ) -> Result<Result<usize, TooManyBlocks>, Away> {
+    ) -> Result<Result<usize, TooManyBlocks>, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.block_request(request, length)),
             Backend::Redis(gate) => Ok(Ok(gate.block_request(request, length).await?)),
@@ -142,7 +150,7 @@ impl Backend {
     }
 
     /// Lifts a key's block; whether there was one.
-    pub(crate) async fn unblock_key(&self, key: &RuleKey) -> Result<bool, Away> {
+    pub(crate) async fn unblock_key(&self, key: &RuleKey) -> Result<bool, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.unblock(&key.rule, &key.values())),
             Backend::Redis(gate) => Ok(gate.unblock(&key.rule, &key.values()).await?),
@@ -150,7 +158,10 @@ impl Backend {
     }
 
     /// Lifts the blocks of a request's keys; how many there were.
-    pub(crate) async fn unblock_request(&self, request: &Request<'_>) -> Result<usize, Away> {
+    pub(crate) async fn unblock_request(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<usize, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.unblock_request(request)),
             Backend::Redis(gate) => Ok(gate.unblock_request(request).await?),
@@ -158,7 +169,7 @@ impl Backend {
     }
 
     /// Every key that is blocked.
-    pub(crate) async fn blocked(&self) -> Result<Vec<Blocked>, Away> {
+    pub(crate) async fn blocked(&self) -> Result<Vec<Blocked>, AdminFailure> {
         let all = match self {
             Backend::Memory(gate) => {
                 let gate = gate.clone();
@@ -185,19 +196,20 @@ impl Backend {
     pub(crate) async fn set_override(
         &self,
         change: Override,
-    ) -> Result<Result<(), PolicyError>, Away> {
+    ) -> Result<Result<(), PolicyError>, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.set_override(change)),
             Backend::Redis(gate) => match gate.set_override(change).await {
                 Ok(()) => Ok(Ok(())),
                 Err(GateError::Policy(error)) => Ok(Err(error)),
-                Err(error) => Err(Away(format!("{error}, try again later"))),
+                Err(GateError::Store(error)) => Err(error.into()),
+                Err(error) => Err(AdminFailure::unavailable(error.to_string())),
             },
         }
     }
 
     /// Makes a client like all others; whether it was not.
-    pub(crate) async fn remove_override(&self, client: &Client) -> Result<bool, Away> {
+    pub(crate) async fn remove_override(&self, client: &Client) -> Result<bool, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.remove_override(client)),
             Backend::Redis(gate) => Ok(gate.remove_override(client).await?),
@@ -211,18 +223,29 @@ impl RuleKey {
     }
 }
 
-impl From<StoreError> for Away {
-    fn from(error: StoreError) -> Away {
-        Away(format!("{error}, try again later"))
+impl From<StoreError> for AdminFailure {
+    fn from(error: StoreError) -> AdminFailure {
+        match error {
+            // The store has an answer: there is no room for what was to be added.
+            StoreError::Request(detail) => AdminFailure { status: StatusCode::CONFLICT, detail },
+            error => AdminFailure::unavailable(format!("{error}, try again later")),
+        }
+    }
+}
+
+impl AdminFailure {
+    fn unavailable(detail: String) -> AdminFailure {
+        AdminFailure { status: StatusCode::SERVICE_UNAVAILABLE, detail }
     }
 }
 
 /// Does what takes milliseconds where it keeps no request waiting.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Away> {
+) -> Result<T, AdminFailure> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Away("it broke off, some of it may have been done".to_owned()))
+    let detail = "it broke off, some of it may have been done";
+    done.map_err(|_| AdminFailure::unavailable(detail.to_owned()))
 }
 
 /// The values of a key that a list names.

@@ -2,7 +2,7 @@
 
 use tollgate::{KeyName, Rule, Status};
 
-use super::{Away, blocking, values};
+use super::{AdminFailure, blocking, values};
 use crate::backend::Backend;
 use crate::bounds::{MAX_PARTS, MAX_STEPS};
 
@@ -56,7 +56,7 @@ struct Keys {
 
 impl Backend {
     /// The keys that are searched for, as many as the answer may hold.
-    pub(crate) async fn keys(&self, search: Search) -> Result<Page, Away> {
+    pub(crate) async fn keys(&self, search: Search) -> Result<Page, AdminFailure> {
         let (policy, mut page) = (self.policy(), Page::default());
         let wanted = |rule: &&Rule| search.rule.as_ref().is_none_or(|name| rule.name == *name);
         let mut from = search.from.clone();
@@ -89,7 +89,7 @@ impl Backend {
     }
 
     /// One part of a rule's keys; `None` where there is none.
-    async fn part(&self, rule: &str, part: Option<&str>) -> Result<Option<Keys>, Away> {
+    async fn part(&self, rule: &str, part: Option<&str>) -> Result<Option<Keys>, AdminFailure> {
         match self {
             Backend::Memory(gate) => {
                 let Ok(number) = part.unwrap_or("0").parse::<usize>() else { return Ok(None) };

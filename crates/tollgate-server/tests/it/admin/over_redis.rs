@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tollgate_testkit::RedisServer;
+use tollgate_testkit::{RedisServer, command};
 
 use super::*;
 
@@ -120,4 +120,26 @@ fn while_redis_is_away_operators_are_told_so() {
         assert_eq!(change["target"], json!({"rule": "per-user", "key": {"user": "ana"}}));
         assert_eq!(change["result"]["failed"], **detail, "{told}");
     }
+}
+
+#[test]
+fn block_or_override_beyond_the_bound_of_a_fleet_is_answered_with_409() {
+    let redis = RedisServer::start();
+    let server = over(&redis.url());
+    let block = r#"{"rule": "per-user", "key": {"user": "ana"}, "for_seconds": 600}"#;
+    assert_eq!(post(&server, "blocks", block)["result"]["keys"], 1);
+    let fill = "local hash = redis.call('KEYS','*shared*')[1] \
+                for field = 1, 100000 do redis.call('HSET', hash, 'unknown' .. field, '1') end \
+                return redis.call('HLEN', hash)";
+    let length = command(redis.port(), &format!("EVAL \"{fill}\" 0"));
+    assert!(length.contains("10000"), "{length}");
+    let detail = "the fleet shares 100000 overrides and blocks, remove some first";
+    let block = r#"{"rule": "per-user", "key": {"user": "eve"}, "for_seconds": 600}"#;
+    let answer = ask(&server, WRITE, "POST /admin/v1/blocks", block);
+    assert_eq!((answer.status, &answer.json()["detail"]), (409, &json!(detail)));
+    let change = r#"{"client": {"user": "eve"}, "limits": {"per-user": "500/min"}}"#;
+    let answer = ask(&server, WRITE, "PUT /admin/v1/overrides", change);
+    assert_eq!((answer.status, &answer.json()["detail"]), (409, &json!(detail)));
+    let attributes = r#"{"attributes": {"user": "eve"}, "for_seconds": 600}"#;
+    assert_eq!(ask(&server, WRITE, "POST /admin/v1/blocks", attributes).status, 409);
 }
