@@ -68,7 +68,10 @@ pub(super) const OPERATIONS: [Operation; 16] = [
         ..post("/v1/reserve/{id}/settle", "Charges what was really used", "Settled")
     },
     authorize("/v1/authorize", "Asked by proxies, with any method and any query"),
-    authorize("/v1/authorize/{status}", "The same, refusing with this status"),
+    Operation {
+        denies_without_body: true,
+        ..authorize("/v1/authorize/{status}", "The same, denying with this status")
+    },
     authorize("/v1/ext_authz/{path}", "The same for ext_authz of Envoy, of this path"),
     Operation {
         body: body(

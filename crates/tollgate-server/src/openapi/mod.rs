@@ -33,6 +33,8 @@ pub(crate) struct Operation {
     pub(crate) answer: &'static str,
     /// Whether a denial, with status 429, is answered by the same schema and not by a problem.
     pub(crate) denies_alike: bool,
+    /// `true` if a denial has no body.
+    pub(crate) denies_without_body: bool,
     /// Whether every other method asks the same.
     pub(crate) with_any_method: bool,
 }
@@ -68,6 +70,7 @@ impl Operation {
             answer_type: "application/json",
             answer: "",
             denies_alike: false,
+            denies_without_body: false,
             with_any_method: false,
         }
     }
@@ -92,6 +95,12 @@ impl Operation {
                 },
             },
         });
+        if self.denies_without_body {
+            // A schema for the content would promise a body.
+            shown["responses"]["default"] = json!({
+                "description": "Denied with this status, without a body. The header tollgate-status has the status for the client"
+            });
+        }
         if self.denies_alike {
             shown["responses"]["429"] = self.answered();
         }
