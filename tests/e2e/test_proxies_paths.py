@@ -6,7 +6,7 @@ import unittest
 import urllib.parse
 
 import test_proxies
-from support import ask
+from support import ask, replaced
 from test_proxies import needs
 
 POLICY = """
@@ -64,6 +64,32 @@ class Paths:
 @needs("nginx")
 class NginxPaths(Paths, test_proxies.Nginx, test_proxies.Proxied, unittest.TestCase):
     pass
+
+
+@needs("nginx")
+class NginxOriginalUrlPaths(Paths, test_proxies.Nginx, test_proxies.Proxied, unittest.TestCase):
+    """The headers of ingress-nginx and of recipes for Authelia."""
+
+    tollgate_arguments = ["--proxy-headers", "x-original-url"]
+
+    @staticmethod
+    def changed(text):
+        return replaced(
+            text,
+            {
+                "X-Forwarded-Method $request_method": "X-Original-Method $request_method",
+                "        proxy_set_header X-Forwarded-Host $host;\n": "",
+                "        proxy_set_header X-Forwarded-Proto $scheme;\n": "",
+                "X-Forwarded-Uri $request_uri": "X-Original-URL $scheme://$http_host$request_uri",
+            },
+        )
+
+    def test_no_host_hides_the_path(self):
+        self.assertEqual(ask(self.port, "/other", headers={"Host": "shop.example"}).status, 200)
+        for host in ["a?", "a?b", "a#", "user@a", "a:80", "?", "#"]:
+            answer = ask(self.port, "/login", headers={"Host": host})
+            # nginx rejects some of them.
+            self.assertIn(answer.status, [400, 403], (host, answer))
 
 
 @needs("caddy")

@@ -38,6 +38,9 @@ const X_ORIGINAL: [(&str, &str); 4] = [
     ("x-original-host", "host"),
     ("x-original-proto", "scheme"),
 ];
+/// The other attributes of this family are in [`ORIGINAL_URL`].
+const WITH_ORIGINAL_URL: [(&str, &str); 1] = [("x-original-method", "method")];
+const ORIGINAL_URL: &str = "x-original-url";
 
 /// What the client should see, of a refusal with the status that the proxy asks for.
 const MEANT: HeaderName = HeaderName::from_static("tollgate-status");
@@ -145,9 +148,10 @@ impl App {
         origin: Origin,
     ) -> Result<Vec<(&'r str, Cow<'r, str>)>, Problem> {
         let (headers, most) = (&head.headers, self.settings.bounds.key_length);
-        let family = match self.settings.proxy_headers {
-            ProxyHeaders::XForwarded => X_FORWARDED,
-            ProxyHeaders::XOriginal => X_ORIGINAL,
+        let (family, url): (&[_], _) = match self.settings.proxy_headers {
+            ProxyHeaders::XForwarded => (&X_FORWARDED, None),
+            ProxyHeaders::XOriginal => (&X_ORIGINAL, None),
+            ProxyHeaders::XOriginalUrl => (&WITH_ORIGINAL_URL, Some(ORIGINAL_URL)),
         };
         let mut attributes = Vec::with_capacity(8);
         if let Origin::Call = origin {
@@ -159,7 +163,7 @@ impl App {
             }
         }
         let is_known = |attribute: &str| matches!(origin, Origin::Call) && attribute != "scheme";
-        for (header, attribute) in family {
+        for &(header, attribute) in family {
             if is_known(attribute) {
                 continue;
             }
@@ -169,6 +173,11 @@ impl App {
             } else {
                 attributes.push((attribute, self.within_bound(text_of(value))));
             }
+        }
+        if let (Origin::Headers, Some(header)) = (origin, url)
+            && let Some(url) = single(headers, header)?
+        {
+            self.add_url(url, &mut attributes);
         }
         if let Some(PeerAddr(peer)) = head.extensions.get() {
             self.notice_untrusted(peer.ip(), headers);
@@ -181,6 +190,18 @@ impl App {
             }
         }
         Ok(attributes)
+    }
+
+    /// Adds the scheme, the host and the path of a URL; of a path alone, the path.
+    fn add_url<'h>(&self, url: &'h [u8], attributes: &mut Vec<(&'h str, Cow<'h, str>)>) {
+        let Some(url) = OriginalUrl::parse(url) else { return self.add_path(url, attributes) };
+        self.add_path(url.path, attributes);
+        for (attribute, value) in [("host", url.host), ("scheme", url.scheme)] {
+            // nginx leaves the host empty if its client has sent none.
+            if !value.is_empty() {
+                attributes.push((attribute, self.within_bound(text_of(value))));
+            }
+        }
     }
 
     /// Adds the path of a URI: normalized before it is cut, so that its end cannot hide what its
@@ -221,6 +242,31 @@ impl App {
             Cow::Borrowed(text) => Cow::Borrowed(cut_to(text, most)),
             Cow::Owned(text) => Cow::Owned(cut_to(&text, most).to_owned()),
         }
+    }
+}
+
+/// The parts of a URL such as `https://shop.example/cart?a=1`.
+struct OriginalUrl<'h> {
+    scheme: &'h [u8],
+    host: &'h [u8],
+    /// With the query.
+    path: &'h [u8],
+}
+
+impl OriginalUrl<'_> {
+    /// Splits a URL that begins with a scheme; `None` for anything else.
+    ///
+    /// The host ends at the first slash, and not at `?` or `#` as in other URLs: nginx puts the
+    /// `Host` of its client into the URL, and rejects only a slash in it. A client could hide the
+    /// path behind `Host: a?`.
+    fn parse(url: &[u8]) -> Option<OriginalUrl<'_>> {
+        let is_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        let end = url.iter().position(|byte| !is_scheme(byte)).filter(|end| *end > 0)?;
+        let (scheme, rest) = url.split_at(end);
+        let rest = rest.strip_prefix(b"://")?;
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        Some(OriginalUrl { scheme, host, path })
     }
 }
 

@@ -43,6 +43,9 @@ pub enum ProxyHeaders {
     XForwarded,
     /// `X-Original-Method`, `-URI`, `-Host` and `-Proto`, as recipes for nginx do.
     XOriginal,
+    /// `X-Original-Method`, and `X-Original-URL` with the scheme, the host and the path, as
+    /// ingress-nginx and recipes for Authelia send them.
+    XOriginalUrl,
 }
 
 impl App {

@@ -210,6 +210,62 @@ fn only_one_family_of_headers_is_believed() {
     assert_eq!(original.ask("GET /v1/authorize", &both).status, 200);
 }
 
+/// A server that counts by the attributes of `X-Original-URL`, and denies `/admin` and a host.
+fn by_original_url() -> TestServer {
+    let text = r#"
+[[deny]]
+name = "admin"
+match = { path = { prefix = "/admin" } }
+
+[[deny]]
+name = "host"
+match = { host = "blocked.example:8443", scheme = "https" }
+
+[[deny]]
+name = "method"
+match = { method = "DELETE", path = "/shop" }
+"#;
+    let server = TestServer::with(|server| server.proxy_headers(ProxyHeaders::XOriginalUrl));
+    server.gate().replace(crate::support::policy(text)).unwrap();
+    server
+}
+
+#[test]
+fn original_url_is_the_scheme_the_host_and_the_path() {
+    let server = by_original_url();
+    let decide = |headers: &[&str]| server.ask("GET /v1/authorize", headers).status;
+    for (url, status) in [
+        ("https://shop.example/admin/x?y=1", 403),
+        ("https://shop.example/%61dmin", 403),
+        ("https://shop.example//admin", 403),
+        ("http://shop.example/x?next=/admin", 200),
+        ("https://blocked.example:8443/", 403),
+        ("http://blocked.example:8443/", 200),
+        ("https://blocked.example/", 200),
+        // A proxy that sends the path alone, and one whose client has sent no host.
+        ("/admin", 403),
+        ("http:///admin", 403),
+        ("/", 200),
+    ] {
+        assert_eq!(decide(&[&format!("X-Original-URL: {url}")]), status, "{url}");
+    }
+    let url = "X-Original-URL: https://shop.example/shop";
+    assert_eq!(decide(&[url, "X-Original-Method: DELETE"]), 403);
+    assert_eq!(decide(&[url, "X-Original-Method: GET"]), 200);
+    assert_eq!(decide(&[url, "X-Forwarded-Method: DELETE", "X-Forwarded-Uri: /admin"]), 200);
+    server.ask("GET /v1/authorize", &[url, url]).problem(400);
+}
+
+/// nginx takes any `Host` without a slash, and puts it in front of the path.
+#[test]
+fn host_of_an_original_url_cannot_hide_its_path() {
+    let server = by_original_url();
+    for host in ["a?b", "a#b", "a:80?", "?", "#", "user@a", "a%2F", "\u{e9}", "["] {
+        let url = format!("X-Original-URL: http://{host}/admin");
+        assert_eq!(server.ask("GET /v1/authorize", &[&url]).status, 403, "{host}");
+    }
+}
+
 #[test]
 fn headers_are_in_the_dialect_and_as_many_as_chosen() {
     let style = HeaderStyle::new().dialect(Dialect::XDelta);

@@ -14,7 +14,7 @@ use super::setting::{Setting, Shape};
 
 const DIALECTS: &[&str] = &["draft-11", "draft-07", "draft-06", "x-epoch", "x-delta", "off"];
 const VERBOSITIES: &[&str] = &["full", "minimal", "none"];
-const FAMILIES: &[&str] = &["x-forwarded", "x-original"];
+const FAMILIES: &[&str] = &["x-forwarded", "x-original", "x-original-url"];
 const WHEN_FULL: &[&str] = &["evict", "deny_new", "allow_new"];
 const FORMATS: &[&str] = &["text", "json"];
 
@@ -194,6 +194,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| {
             config.proxy_headers = match text {
                 "x-original" => ProxyHeaders::XOriginal,
+                "x-original-url" => ProxyHeaders::XOriginalUrl,
                 _ => ProxyHeaders::XForwarded,
             };
             Ok(())
