@@ -154,6 +154,7 @@ class Upstream:
                 length = int(self.headers.get("content-length") or 0)
                 body = self.rfile.read(length)
                 upstream.asked += 1
+                upstream.last_headers = self.headers
                 status = 403 if self.path.startswith("/forbidden") else 200
                 said = json.dumps({"path": self.path, "body": body.decode()}).encode()
                 self.send_response(status)
@@ -169,6 +170,7 @@ class Upstream:
                 pass
 
         self.asked = 0
+        self.last_headers = None
 
         class Server(http.server.ThreadingHTTPServer):
             # For the connections of a flood.

@@ -288,20 +288,25 @@ class HAProxy:
 
 
 class Traefik:
+    timeouts = {"dialTimeout: 1s": "dialTimeout: 10m", "responseHeaderTimeout: 1s": "responseHeaderTimeout: 10m"}
+
     @classmethod
     def start(cls, addresses):
-        routes = replaced(
-            cls.recipe("traefik"),
-            {name: addresses[name] for name in ["127.0.0.1:8080", "127.0.0.1:3000"]},
-        )
-        file = cls.folder.write("routes.yaml", routes)
-        command = [program("traefik"), f"--entryPoints.web.address=127.0.0.1:{cls.port}"]
-        command += [f"--providers.file.filename={file}", "--log.level=ERROR"]
+        inner = {"127.0.0.1:8079": f"127.0.0.1:{free_port()}"}
+        of_routes = {name: addresses[name] for name in ["127.0.0.1:8080", "127.0.0.1:3000"]}
+        file = cls.folder.write("routes.yaml", replaced(cls.recipe("traefik"), {**of_routes, **inner}))
+        of_options = {"127.0.0.1:8000": addresses["127.0.0.1:8000"], "routes.yaml": file, **inner}
+        options = replaced(recipe("traefik-options"), of_options).split()
+        command = [program("traefik"), *options, "--log.level=ERROR"]
         command += ["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false"]
         running = Running(command, [cls.port], cls.folder.path)
-        # It listens before it has read its routes.
-        wait_until("a route", lambda: ask(cls.port, "/free").status == 200)
+        cls.wait_for_routes()
         return running
+
+    @classmethod
+    def wait_for_routes(cls):
+        """Waits until it has read its routes: it listens before."""
+        wait_until("a route", lambda: ask(cls.port, "/free").status == 200)
 
 
 @needs("nginx")
@@ -362,7 +367,7 @@ class TraefikRecipe(Traefik, Recipe, unittest.TestCase):
         asked = self.upstream.asked
         self.tollgate.kill()
         for path in ["/limited", "/free"]:
-            self.assertEqual(ask(self.port, path).status, 500)
+            self.assertEqual(ask(self.port, path).status, 502)
         self.assertEqual(self.upstream.asked, asked)
         self.tollgate.start()
         wait_until("asks it again", lambda: ask(self.port, "/free").status == 200)
@@ -381,6 +386,87 @@ class CaddyTimesOut(TimesOut, Caddy, unittest.TestCase):
 @needs("haproxy")
 class HAProxyTimesOut(TimesOut, HAProxy, unittest.TestCase):
     lua_timeouts = {}
+
+
+@needs("traefik")
+class TraefikTimesOut(Traefik, Proxied, unittest.TestCase):
+    """The recipe with its own timeouts; `forwardAuth` alone would answer 500 after 30 seconds."""
+
+    timeouts = {}
+
+    def test_request_is_denied_at_the_timeout_of_the_recipe_if_tollgate_hangs(self):
+        self.tollgate.running.process.send_signal(signal.SIGSTOP)
+        # Another thread of Tollgate may answer before it has stopped.
+        wait_until("the timeout", lambda: ask(self.port, "/free").status == 504)
+
+
+@needs("traefik")
+class TraefikForwardedFor(Traefik, Proxied, unittest.TestCase):
+    """Its own entry point adds no address: a Tollgate elsewhere would take 127.0.0.1 for the client."""
+
+    @classmethod
+    def start(cls, addresses):
+        cls.decider = cls.enterClassContext(Upstream())
+        return super().start({**addresses, "127.0.0.1:8080": f"127.0.0.1:{cls.decider.port}"})
+
+    def test_tollgate_gets_the_address_of_the_client_alone(self):
+        for lie in [{}, {"X-Forwarded-For": "203.0.113.99"}]:
+            self.assertEqual(ask(self.port, "/free", headers=lie).status, 200)
+            self.assertEqual(self.decider.last_headers.get_all("X-Forwarded-For"), ["127.0.0.1"])
+            self.assertEqual(self.decider.last_headers["X-Forwarded-Uri"], "/free")
+
+
+class AtConnectionLimit:
+    """A Tollgate at its limit of connections, which another client has used up."""
+
+    tollgate_arguments = ["--max-connections", "1", "--max-first-byte", "1h"]
+    expected = 200
+
+    @classmethod
+    def start(cls, addresses):
+        cls.held = cls.enterClassContext(hold_only_connection(cls.tollgate.http))
+        return super().start(addresses)
+
+    def test_request_beyond_the_limit_of_connections_is_answered_as_documented(self):
+        for _ in range(20):
+            answer = ask(self.port, "/limited")
+            self.assertEqual(answer.status, self.expected, answer)
+        self.assertEqual(self.upstream.asked, 20 if self.expected == 200 else 0)
+
+
+def hold_only_connection(port):
+    """A connection that takes the only place of a server."""
+    # The server accepts in order: this connection before that of the probe.
+    held = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as probe:
+        answer = probe.recv(12)
+    if answer != b"HTTP/1.1 503":
+        raise AssertionError(f"the server has room for another: {answer!r}")
+    return held
+
+
+@needs("nginx")
+class NginxAtConnectionLimit(AtConnectionLimit, Nginx, Proxied, unittest.TestCase):
+    pass
+
+
+@needs("caddy")
+class CaddyAtConnectionLimit(AtConnectionLimit, Caddy, Proxied, unittest.TestCase):
+    pass
+
+
+@needs("haproxy")
+class HAProxyAtConnectionLimit(AtConnectionLimit, HAProxy, Proxied, unittest.TestCase):
+    pass
+
+
+@needs("traefik")
+class TraefikAtConnectionLimit(AtConnectionLimit, Traefik, Proxied, unittest.TestCase):
+    expected = 503
+
+    @classmethod
+    def wait_for_routes(cls):
+        wait_until("a route", lambda: ask(cls.port, "/free").status == 503)
 
 
 @needs("nginx")

@@ -131,7 +131,7 @@ class HAProxyFlood(Flood, test_proxies.HAProxy, test_proxies.Proxied, unittest.T
 
 @needs("traefik")
 class TraefikFlood(Flood, test_proxies.Traefik, test_proxies.Proxied, unittest.TestCase):
-    """It lets nothing pass undecided: such a request is answered with 500."""
+    """It lets nothing pass undecided: such a request is answered with 502."""
 
     most_connections = CONNECTIONS * REQUESTS * 2
 
@@ -140,7 +140,7 @@ class TraefikFlood(Flood, test_proxies.Traefik, test_proxies.Proxied, unittest.T
 
     def see_requests_that_pass_undecided(self):
         self.tollgate.kill()
-        self.assertEqual(ask(self.port, "/limited").status, 500)
+        self.assertEqual(ask(self.port, "/limited").status, 502)
 
 
 class Envoy:
