@@ -35,16 +35,24 @@ pub struct TlsError {
     what: String,
 }
 
-/// What makes TLS of connections, with the certificates of the moment.
+/// Accepts TLS on connections, with the certificates that are active.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     files: Tls,
     /// For each transport, since each says another protocol. Held only to copy or to replace it.
     configs: RwLock<Configs>,
-    /// What the files held last, right or wrong.
-    seen: Mutex<Contents>,
-    /// What was told to be wrong with them last.
-    said: Mutex<String>,
+    /// Held while the files are read, in a thread that may block: so that a request to read them
+    /// reports its own result, and not the one of a poll at the same time.
+    last: Mutex<LastRead>,
+}
+
+/// The last contents of the files, and what was wrong with them.
+#[derive(Debug)]
+struct LastRead {
+    /// `None` if they could not be read.
+    contents: Option<Contents>,
+    /// Empty if nothing was wrong.
+    error: String,
 }
 
 type Configs = [Arc<ServerConfig>; TRANSPORTS.len()];
@@ -151,7 +159,8 @@ impl Acceptor {
     pub(crate) fn new(files: Tls) -> Result<Acceptor, TlsError> {
         let contents = files.read()?;
         let configs = RwLock::new(files.configs(&contents)?);
-        Ok(Acceptor { files, configs, seen: Mutex::new(contents), said: Mutex::default() })
+        let last = LastRead { contents: Some(contents), error: String::new() };
+        Ok(Acceptor { files, configs, last: Mutex::new(last) })
     }
 
     /// Makes TLS of a connection, within its time.
@@ -167,63 +176,92 @@ impl Acceptor {
         }
     }
 
-    /// Looks every now and then whether the files hold something else. They are small, and their
-    /// bytes say more than what a file system says of changes, over links and mounts of all kinds.
+    /// Reads the files periodically and activates what has changed. They are small, and their bytes
+    /// tell more than what a file system says of changes, over links and mounts of all kinds.
     pub(crate) async fn follow(self: Arc<Self>, reloads: &Reloads) {
         loop {
             sleep(CERTIFICATES_LOOK).await;
-            self.look_and_tell(reloads, "the certificates were changed").await;
+            self.load(LoadReason::Poll, reloads).await;
         }
     }
 
-    /// Puts in force what the files hold now, and says what came of it also where that is what they
-    /// held before.
+    /// Reads the files because an operator asks for it: activates what they hold and reports the
+    /// result, also if they hold what they held before.
     pub(crate) async fn read_again(self: &Arc<Self>, reloads: &Reloads) {
-        self.said.lock().clear();
-        self.seen.lock().certificate.clear();
-        self.look_and_tell(reloads, "the certificates were read again").await;
+        self.load(LoadReason::Request, reloads).await;
     }
 
-    async fn look_and_tell(self: &Arc<Self>, reloads: &Reloads, done: &str) {
+    async fn load(self: &Arc<Self>, reason: LoadReason, reloads: &Reloads) {
         let acceptor = Arc::clone(self);
-        // Where a file system that hangs holds up nobody.
-        let error = match blocking(move || acceptor.look()).await {
-            Ok(Ok(Seen::Changed)) => {
-                tracing::info!("{done}");
+        // In a thread of its own: a file system that hangs delays no connection.
+        match blocking(move || acceptor.read_files(reason)).await {
+            Ok(LoadResult::Activated) => {
+                match reason {
+                    LoadReason::Poll => tracing::info!("the certificates were changed"),
+                    LoadReason::Request => tracing::info!("the certificates were read again"),
+                }
                 reloads.changed();
-                String::new()
             }
-            Ok(Err(error)) => error.to_string(),
-            _ => String::new(),
-        };
-        let mut said = self.said.lock();
-        // What stays wrong is told once.
-        if !error.is_empty() && error != *said {
-            tracing::error!("{error}; the certificates stay as they were");
-            reloads.refused();
+            Ok(LoadResult::Rejected(error)) => {
+                tracing::error!("{error}; the certificates stay as they were");
+                reloads.refused();
+            }
+            Ok(LoadResult::Known) | Err(_) => {}
         }
-        *said = error;
     }
 
-    /// Puts in force what the files hold, if that is something else.
-    fn look(&self) -> Result<Seen, TlsError> {
-        let contents = self.files.read()?;
-        let mut seen = self.seen.lock();
-        if *seen == contents {
-            return Ok(Seen::Same);
+    fn read_files(&self, reason: LoadReason) -> LoadResult {
+        let mut last = self.last.lock();
+        let contents = match self.files.read() {
+            Ok(contents) => contents,
+            Err(error) => {
+                last.contents = None;
+                return last.reject(&error, reason);
+            }
+        };
+        if reason == LoadReason::Poll && last.contents.as_ref() == Some(&contents) {
+            return LoadResult::Known;
         }
         let configs = self.files.configs(&contents);
-        *seen = contents;
-        *self.configs.write() = configs?;
-        Ok(Seen::Changed)
+        last.contents = Some(contents);
+        match configs {
+            Ok(configs) => {
+                *self.configs.write() = configs;
+                last.error.clear();
+                LoadResult::Activated
+            }
+            Err(error) => last.reject(&error, reason),
+        }
     }
 }
 
-/// What a look at the files came to.
+impl LastRead {
+    /// Remembers an error. A poll reports it once, a request each time.
+    fn reject(&mut self, error: &TlsError, reason: LoadReason) -> LoadResult {
+        let error = error.to_string();
+        if reason == LoadReason::Poll && self.error == error {
+            return LoadResult::Known;
+        }
+        self.error.clone_from(&error);
+        LoadResult::Rejected(error)
+    }
+}
+
+/// The reason to read the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    Same,
-    Changed,
+enum LoadReason {
+    Poll,
+    /// An operator asks for it.
+    Request,
+}
+
+/// The result of reading the files.
+#[derive(Debug)]
+enum LoadResult {
+    Activated,
+    /// Nothing changed, or an error that was reported before.
+    Known,
+    Rejected(String),
 }
 
 impl fmt::Display for TlsError {
@@ -240,31 +278,90 @@ mod tests {
 
     use super::*;
 
+    /// Files of a certificate, an acceptor that has read them, and the counts of its reloads.
+    struct Fixture {
+        folder: tempfile::TempDir,
+        signed: rcgen::CertifiedKey<rcgen::KeyPair>,
+        acceptor: Arc<Acceptor>,
+        reloads: Reloads,
+    }
+
+    impl Fixture {
+        fn new() -> Fixture {
+            let folder = tempfile::tempdir().unwrap();
+            let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
+            let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            std::fs::write(&certificate, signed.cert.pem()).unwrap();
+            std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+            let acceptor = Arc::new(Acceptor::new(Tls::new(&certificate, &key)).unwrap());
+            Fixture { folder, signed, acceptor, reloads: Reloads::default() }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.folder.path().join(name), text).unwrap();
+        }
+
+        fn repair(&self) {
+            self.write("c.pem", &self.signed.cert.pem());
+            self.write("k.pem", &self.signed.signing_key.serialize_pem());
+        }
+
+        async fn poll(&self) {
+            self.acceptor.load(LoadReason::Poll, &self.reloads).await;
+        }
+
+        async fn read_again(&self) {
+            self.acceptor.read_again(&self.reloads).await;
+        }
+
+        /// The reloads that changed something, those that failed, and `true` if the last failed.
+        fn counts(&self) -> (u64, u64, bool) {
+            let Reloads { changed, refused, last_refused } = &self.reloads;
+            (changed.load(Relaxed), refused.load(Relaxed), last_refused.load(Relaxed))
+        }
+    }
+
     #[tokio::test]
-    async fn who_asks_for_it_is_told_what_came_of_it_each_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
-        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        std::fs::write(&certificate, signed.cert.pem()).unwrap();
-        std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
-        let acceptor = Arc::new(Acceptor::new(Tls::new(&certificate, &key)).unwrap());
-        let reloads = Reloads::default();
-        let counts = || {
-            let last_refused = reloads.last_refused.load(Relaxed);
-            (reloads.changed.load(Relaxed), reloads.refused.load(Relaxed), last_refused)
-        };
-        acceptor.look_and_tell(&reloads, "changed").await;
-        assert_eq!(counts(), (0, 0, false), "they are the same");
-        acceptor.read_again(&reloads).await;
-        assert_eq!(counts(), (1, 0, false));
-        std::fs::write(&key, "no key").unwrap();
-        acceptor.look_and_tell(&reloads, "changed").await;
-        acceptor.look_and_tell(&reloads, "changed").await;
-        assert_eq!(counts(), (1, 1, true), "told once");
-        acceptor.read_again(&reloads).await;
-        assert_eq!(counts(), (1, 2, true));
-        std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
-        acceptor.read_again(&reloads).await;
-        assert_eq!(counts(), (2, 2, false));
+    async fn request_to_read_files_is_answered_each_time_and_polls_only_tell_of_changes() {
+        let files = Fixture::new();
+        files.poll().await;
+        assert_eq!(files.counts(), (0, 0, false), "they are the same");
+        files.read_again().await;
+        assert_eq!(files.counts(), (1, 0, false));
+        files.write("k.pem", "no key");
+        files.poll().await;
+        files.poll().await;
+        assert_eq!(files.counts(), (1, 1, true), "told once");
+        files.read_again().await;
+        assert_eq!(files.counts(), (1, 2, true));
+        files.repair();
+        files.read_again().await;
+        assert_eq!(files.counts(), (2, 2, false));
+    }
+
+    #[tokio::test]
+    async fn broken_certificate_is_told_at_each_request_whatever_is_in_its_file() {
+        for (name, text) in [("c.pem", ""), ("c.pem", "no certificate"), ("k.pem", "")] {
+            let files = Fixture::new();
+            files.write(name, text);
+            files.poll().await;
+            for refused in 2..5 {
+                files.read_again().await;
+                files.poll().await;
+                assert_eq!(files.counts(), (0, refused, true), "{name} with {text:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn file_that_was_missing_for_a_time_is_used_when_it_is_back() {
+        let files = Fixture::new();
+        std::fs::remove_file(files.folder.path().join("k.pem")).unwrap();
+        files.poll().await;
+        files.poll().await;
+        assert_eq!(files.counts(), (0, 1, true));
+        files.repair();
+        files.poll().await;
+        assert_eq!(files.counts(), (1, 1, false));
     }
 }
