@@ -62,6 +62,8 @@ pub(crate) struct Settings {
     /// None: connections are answered where the server runs.
     pub(crate) resp_threads: usize,
     pub(crate) admin: Admin,
+    /// `true` if `/metrics` names allow and deny lists.
+    pub(crate) names_lists: bool,
     /// How long requests over HTTP have to end when the server stops.
     pub(crate) drain: Duration,
 }
@@ -81,6 +83,7 @@ impl Default for Settings {
             resp_password: None,
             resp_threads: 0,
             admin: Admin::new(),
+            names_lists: true,
             drain: DRAIN,
         }
     }

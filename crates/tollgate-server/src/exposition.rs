@@ -9,8 +9,11 @@ use tollgate_redis::{FallbackCounts, Histogram, LeaseCounts};
 use crate::app::App;
 use crate::bounds::{BOUNDS, Bound, TOP_RANKS};
 use crate::client_limits::CLIENT_LIMITS;
-use crate::metrics::{Connections, OUTCOMES, TRANSPORTS, Transport};
+use crate::metrics::{ByOutcome, Connections, OUTCOMES, TRANSPORTS, Transport};
 use crate::top::By;
+
+/// The rule of all decisions by lists together, if lists are not to be named. No rule is called so.
+const LISTS: &str = "(lists)";
 
 /// All that is counted.
 pub(crate) fn text(app: &App, holds: usize) -> String {
@@ -72,13 +75,30 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
 fn write_decisions(text: &mut String, app: &App) {
     let help = "Decisions by rule, tier, outcome and transport.";
     family(text, "tollgate_decisions_total", "counter", help);
-    for (rule, tier, counts) in app.metrics.decisions.read().iter() {
+    let decisions = app.metrics.decisions.read();
+    let mut of_lists = ByOutcome::default();
+    for (rule, tier, counts) in decisions.iter() {
+        if !app.settings.names_lists && decisions.is_list(rule) {
+            add_counts(&mut of_lists, counts);
+            continue;
+        }
         for ((_, transport), counts) in TRANSPORTS.iter().zip(counts.iter()) {
             write_outcomes(text, (rule, tier, transport), counts);
         }
     }
+    drop(decisions);
+    for ((_, transport), counts) in TRANSPORTS.iter().zip(&of_lists) {
+        write_outcomes(text, (LISTS, "", transport), counts);
+    }
     for ((_, transport), counts) in TRANSPORTS.iter().zip(&app.metrics.client_limits) {
         write_outcomes(text, (CLIENT_LIMITS, "", transport), &counts.0);
+    }
+}
+
+fn add_counts(sums: &mut ByOutcome, counts: &ByOutcome) {
+    for (sum, count) in sums.iter_mut().flatten().zip(counts.iter().flatten()) {
+        let sum = sum.get_mut();
+        *sum = sum.saturating_add(count.load(Ordering::Relaxed));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is counted. How Prometheus reads it is in `exposition.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
@@ -53,6 +53,8 @@ pub(crate) struct Metrics {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     by_rule: BTreeMap<Box<str>, ByTier>,
+    /// Those of `by_rule` that are names of lists, and not of rules.
+    lists: BTreeSet<Box<str>>,
     /// How many pairs of a rule and a tier there are.
     pairs: usize,
 }
@@ -80,12 +82,33 @@ impl Decisions {
         &of_rule[place].1
     }
 
+    /// Notes that a name is the name of a list.
+    fn note_list(&mut self, name: &str) {
+        if self.by_rule.contains_key(name) && !self.lists.contains(name) {
+            self.lists.insert(name.into());
+        }
+    }
+
+    /// Returns `true` if a list of this name has decided.
+    pub(crate) fn is_list(&self, name: &str) -> bool {
+        self.lists.contains(name)
+    }
+
     /// Each rule and tier with its counts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str, &ByOutcome)> {
         self.by_rule.iter().flat_map(|(rule, of_rule)| {
             of_rule.iter().map(move |(tier, counts)| (&**rule, &**tier, counts))
         })
     }
+}
+
+/// The labels that a decision is counted under.
+#[derive(Clone, Copy, Debug)]
+struct DecisionLabels<'l> {
+    rule: &'l str,
+    tier: &'l str,
+    /// `true` if `rule` is the name of a list.
+    is_list: bool,
 }
 
 /// What became of the policy, or of the certificates, since the start.
@@ -189,22 +212,33 @@ impl Metrics {
             _ if ruling.error().is_some() => ERROR,
             _ => DENIED,
         };
-        let of = (ruling.rule().unwrap_or(NO_RULE), tier.unwrap_or(NO_TIER));
-        self.count(transport, of, outcome);
+        let labels = DecisionLabels {
+            rule: ruling.rule().unwrap_or(NO_RULE),
+            tier: tier.unwrap_or(NO_TIER),
+            is_list: matches!(ruling.reason(), Reason::AllowList | Reason::DenyList),
+        };
+        self.count(transport, labels, outcome);
         if ruling.is_degraded() {
-            self.count(transport, of, DEGRADED);
+            self.count(transport, labels, DEGRADED);
         }
         for rule in ruling.shadow_rules().filter(|rule| !rule.is_allowed()) {
-            self.count(transport, (rule.rule(), of.1), SHADOW_DENIED);
+            let labels = DecisionLabels { rule: rule.rule(), is_list: false, ..labels };
+            self.count(transport, labels, SHADOW_DENIED);
         }
     }
 
-    fn count(&self, transport: Transport, (rule, tier): (&str, &str), outcome: usize) {
+    fn count(&self, transport: Transport, labels: DecisionLabels<'_>, outcome: usize) {
+        let DecisionLabels { rule, tier, is_list } = labels;
         if let Some(counts) = self.decisions.read().get(rule, tier) {
             add(&counts[transport as usize][outcome]);
             return;
         }
-        add(&self.decisions.write().get_or_make(rule, tier)[transport as usize][outcome]);
+        let mut decisions = self.decisions.write();
+        add(&decisions.get_or_make(rule, tier)[transport as usize][outcome]);
+        // Under the same lock, so that no reader takes the list for a rule.
+        if is_list {
+            decisions.note_list(rule);
+        }
     }
 }
 
@@ -221,13 +255,17 @@ mod tests {
     fn rules_and_tiers_past_the_bound_are_counted_together() {
         let metrics = Metrics::default();
         let of_tiers = MAX_COUNTED / 2;
+        let count = |rule: &str, tier: &str| {
+            let labels = DecisionLabels { rule, tier, is_list: false };
+            metrics.count(Transport::Http, labels, ALLOWED);
+        };
         for number in 0..of_tiers {
-            metrics.count(Transport::Http, ("one", &number.to_string()), ALLOWED);
+            count("one", &number.to_string());
         }
         for number in 0..MAX_COUNTED - of_tiers + 5 {
-            metrics.count(Transport::Http, (&number.to_string(), ""), ALLOWED);
+            count(&number.to_string(), "");
         }
-        metrics.count(Transport::Http, ("one", "7"), ALLOWED);
+        count("one", "7");
         let decisions = metrics.decisions.read();
         assert_eq!((decisions.pairs, decisions.iter().count()), (MAX_COUNTED + 1, MAX_COUNTED + 1));
         let allowed = |rule, tier| {

@@ -286,6 +286,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Leaves the names of allow and deny lists out of `/metrics`: their decisions are counted
+    /// together as `(lists)`.
+    #[must_use]
+    pub fn without_list_names(mut self) -> ServerBuilder {
+        self.settings.names_lists = false;
+        self
+    }
+
     /// Who may operate it, and where.
     #[must_use]
     pub fn admin(mut self, admin: Admin) -> ServerBuilder {

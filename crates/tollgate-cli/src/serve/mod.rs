@@ -240,6 +240,7 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
         None => server,
     };
     let server = if config.postpaid { server.postpaid_descriptors() } else { server };
+    let server = if config.list_names { server } else { server.without_list_names() };
     let named = config.attributes.iter();
     Ok(named.fold(server, |server, (attribute, header)| {
         server.header_attribute(attribute, header.clone())

@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
+use super::browser::keep_to_us;
 use super::problem::Problem;
 use crate::app::App;
 use crate::exposition;
@@ -50,6 +51,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut response = Response::new(text.into());
     let of_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, of_type);
+    keep_to_us(response.headers_mut());
     response
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tollgate_server::ServerBuilder;
 use tollgate_testkit::eventually;
 
 use crate::support::{POLICY, TestServer, Texts, assert_line, metric_in, policy};
@@ -241,6 +242,61 @@ fn metrics_tell_a_tier_only_where_the_policy_has_it() {
         assert_line(&metrics, &line);
     }
     assert!(!metrics.contains("made up"), "{metrics}");
+}
+
+#[test]
+fn metrics_are_not_sniffed_nor_embedded_by_other_sites() {
+    let answer = TestServer::start().ask("GET /metrics", &[]);
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{answer:?}");
+    assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{answer:?}");
+}
+
+#[test]
+fn metrics_name_lists_unless_they_are_told_not_to() {
+    let text = r#"
+[[allow]]
+name = "partners"
+match = { user = "ana" }
+
+[[deny]]
+name = "banned"
+match = { user = "mallory" }
+
+[[deny]]
+name = "bots"
+match = { user = "robot" }
+
+[[rule]]
+name = "per-user"
+key = ["user"]
+limit = "10/min"
+"#;
+    let ask = |server: &TestServer| {
+        for user in ["ana", "mallory", "robot", "robot", "ben"] {
+            let body = format!("{{\"attributes\": {{\"user\": \"{user}\"}}}}");
+            assert_eq!(server.post("/v1/check", &body).status, 200);
+        }
+    };
+    let server = TestServer::with_policy(policy(text), |server| server);
+    ask(&server);
+    for (rule, outcome, count) in
+        [("partners", "allowed", 1), ("banned", "denied", 1), ("bots", "denied", 2)]
+    {
+        assert_eq!(server.decisions(rule, outcome, "http"), count, "{rule}");
+    }
+    let server = TestServer::with_policy(policy(text), ServerBuilder::without_list_names);
+    ask(&server);
+    // Another policy without the lists does not reveal what they were called.
+    server.gate().replace(policy(POLICY)).unwrap();
+    let metrics = server.metrics();
+    for name in ["partners", "banned", "bots"] {
+        assert!(!metrics.contains(name), "{name} in\n{metrics}");
+    }
+    for (rule, outcome, count) in
+        [("(lists)", "allowed", 1), ("(lists)", "denied", 3), ("per-user", "allowed", 1)]
+    {
+        assert_eq!(server.decisions(rule, outcome, "http"), count, "{rule}");
+    }
 }
 
 #[test]

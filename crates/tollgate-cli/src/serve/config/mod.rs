@@ -62,6 +62,8 @@ pub(super) struct Config {
     pub(super) max_resp_connections: usize,
     pub(super) drain: Duration,
     pub(super) bounds: Bounds,
+    /// `true` if `/metrics` names lists.
+    pub(super) list_names: bool,
     pub(super) log: Log,
 }
 

@@ -334,6 +334,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
     )
     .default("10s"),
     Setting::new(
+        ("metrics.list_names", "metrics-list-names", "BOOL"),
+        Shape::Flag,
+        "Whether /metrics names allow and deny lists; if not, their decisions are counted together as (lists)",
+        |config, text| flag(text).map(|names| config.list_names = names),
+    )
+    .default("true"),
+    Setting::new(
         ("log.format", "log-format", "FORMAT"),
         Shape::Word(FORMATS),
         "How the log on stderr is written",
