@@ -136,9 +136,11 @@ class Deployed(unittest.TestCase):
         for name, port in ports.items():
             self.assertRegex(said, rf'{name} = "0.0.0.0:{port}" ')
         served = {it["targetPort"] for it in by_kind["Service"]["spec"]["ports"]}
-        self.assertEqual(served, set(ports))
+        self.assertEqual(served, set(ports) - {"health"}, "only the probes ask for health")
         probes = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
         self.assertEqual({name: container[name]["httpGet"]["path"] for name in probes}, probes)
+        asked = {container[name]["httpGet"]["port"] for name in probes}
+        self.assertEqual(asked, {"health"}, "the port that never speaks TLS")
         labels = by_kind["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
         for kind in ["Deployment", "PodDisruptionBudget"]:
             chosen = by_kind[kind]["spec"]["selector"]["matchLabels"].items()

@@ -22,9 +22,10 @@ const MAX_ANSWER: usize = 64 << 10;
 /// Ask a server whether it should get requests
 #[derive(Args)]
 #[command(after_help = "\
-Without a URL it asks where the settings of tollgate serve say that it listens for HTTP: those of the file that
---config or TOLLGATE_CONFIG names, and of the environment. Where they say that it speaks TLS, it only sees whether it
-listens: whom the certificate is of is not known. Name it then, as in the last example.
+Without a URL it asks the server of the settings of tollgate serve: those of the file that --config or
+TOLLGATE_CONFIG names, and of the environment. It asks at health, or if that is off at http. If http speaks TLS, it
+only sees whether it listens, since the name in the certificate is not known: give health an address, or name the
+server, as in the last example.
 
 Examples:
   tollgate health
@@ -62,9 +63,9 @@ impl Health {
         let answer = match &self.url {
             Some(url) => self.ask(&self.server(url).map_err(|wrong| Failure::Usage(vec![wrong]))?),
             None => {
-                let (address, tls) = serve::listens_for_http(self.config.as_deref())?;
-                let address = serve::reached(address);
-                match tls {
+                let listener = serve::health_listener(self.config.as_deref())?;
+                let address = serve::reached(listener.address);
+                match listener.has_tls {
                     true => self.connect(&[address]).map(|_| {
                         (200, format!("{address} listens, and speaks TLS: name it to ask whether it is ready"))
                     }),

@@ -104,6 +104,10 @@ pub(crate) const BOUNDS: [(Bound, &str); 11] = [
 /// Connections that are open at once. One that is idle costs some kilobytes.
 pub(crate) const MAX_CONNECTIONS: usize = 10_000;
 
+/// Connections that are open at once on the listener for health checks: an orchestrator opens one at
+/// a time, and a client that holds some open keeps no probe out.
+pub(crate) const MAX_HEALTH_CONNECTIONS: usize = 1024;
+
 /// The head of a request: a proxy hands on cookies and tokens of its clients.
 const MAX_HEAD: usize = 64 << 10;
 

@@ -65,4 +65,4 @@ pub use http::ProxyHeaders;
 pub use reload::{ReloadCounts, Reloader};
 pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};
 pub use serve::{BindError, Server, ServerBuilder, Stopped};
-pub use tls::{Tls, TlsError};
+pub use tls::{Tls, TlsError, TlsListener};

@@ -27,6 +27,7 @@ pub(crate) struct Listener {
     socket: TcpListener,
     transport: Transport,
     places: Arc<Semaphore>,
+    max_connections: usize,
     /// What a connection too many is told.
     no_room: &'static [u8],
     tls: Option<Arc<Acceptor>>,
@@ -102,14 +103,19 @@ impl Listener {
         most: usize,
         no_room: &'static [u8],
     ) -> Listener {
-        let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        Listener { socket, transport, places, no_room, tls: None }
+        let max_connections = most.min(Semaphore::MAX_PERMITS);
+        let places = Arc::new(Semaphore::new(max_connections));
+        Listener { socket, transport, places, max_connections, no_room, tls: None }
     }
 
     /// Speaks TLS, where there is an acceptor.
     pub(crate) fn with_tls(mut self, tls: Option<Arc<Acceptor>>) -> Listener {
         self.tls = tls;
         self
+    }
+
+    pub(crate) fn max_connections(&self) -> usize {
+        self.max_connections
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {

@@ -17,14 +17,16 @@ use crate::admin::{Admin, AdminListen};
 use crate::app::{App, Settings};
 use crate::attend;
 use crate::backend::Backend;
-use crate::bounds::{BACKLOG, Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_THREADS};
+use crate::bounds::{
+    BACKLOG, Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_HEALTH_CONNECTIONS, MAX_THREADS,
+};
 use crate::grpc;
 use crate::http::{self, ProxyHeaders};
 use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
 use crate::reload::{ReloadCounts, Reloader};
 use crate::resp::{self, RespBounds};
-use crate::tls::{Acceptor, Tls, TlsError};
+use crate::tls::{Acceptor, Tls, TlsError, TlsListener};
 
 /// A server to be.
 #[derive(Debug)]
@@ -35,6 +37,7 @@ pub struct ServerBuilder {
     grpc: Option<SocketAddr>,
     max_connections: usize,
     tls: Option<Tls>,
+    health: Option<SocketAddr>,
     settings: Settings,
 }
 
@@ -46,6 +49,8 @@ pub struct Server {
     tls: Option<Arc<Acceptor>>,
     /// Where operators are answered, if that is not where everybody is.
     operators: Option<Listener>,
+    /// The listener for health checks alone.
+    health: Option<Listener>,
 }
 
 /// How a server came to its end.
@@ -73,8 +78,8 @@ impl Server {
     pub fn builder(backend: impl Into<Backend>) -> ServerBuilder {
         let (backend, settings) = (backend.into(), Settings::default());
         let max_connections = MAX_CONNECTIONS;
-        let (http, resp, grpc, tls) = (None, None, None, None);
-        ServerBuilder { backend, http, resp, grpc, max_connections, tls, settings }
+        let (http, resp, grpc, health, tls) = (None, None, None, None, None);
+        ServerBuilder { backend, http, resp, grpc, max_connections, tls, health, settings }
     }
 
     /// Where it listens for HTTP.
@@ -90,6 +95,19 @@ impl Server {
     /// Where it listens for gRPC.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.address(Transport::Grpc)
+    }
+
+    /// The address of the listener for health checks.
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.health.as_ref().and_then(Listener::address)
+    }
+
+    /// The number of connections that all listeners together hold open at most: each needs a file
+    /// descriptor.
+    pub fn max_open_connections(&self) -> usize {
+        let listeners = self.listeners.iter().map(|(_, listener)| listener);
+        let listeners = listeners.chain(&self.operators).chain(&self.health);
+        listeners.map(Listener::max_connections).fold(0, usize::saturating_add)
     }
 
     /// For whoever changes the policy, to count what became of it.
@@ -120,7 +138,7 @@ impl Server {
     /// bound. Once it returns nothing is decided any more, so that what the store holds may be
     /// kept.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
-        let Server { app, listeners, operators, tls } = self;
+        let Server { app, listeners, operators, health, tls } = self;
         let (stopper, stopping) = Stop::new();
         let mut serving = JoinSet::new();
         for (transport, listener) in listeners {
@@ -133,6 +151,9 @@ impl Server {
         }
         if let Some(listener) = operators {
             serving.spawn(http::serve_operators(listener, Arc::clone(&app), stopping.clone()));
+        }
+        if let Some(listener) = health {
+            serving.spawn(http::serve_health(listener, Arc::clone(&app), stopping.clone()));
         }
         let certificates = async {
             match tls {
@@ -246,10 +267,18 @@ impl ServerBuilder {
         self
     }
 
-    /// Speaks TLS on every listener.
+    /// Speaks TLS on every listener, or on those of [`Tls::only_on`].
     #[must_use]
     pub fn tls(mut self, tls: Option<Tls>) -> ServerBuilder {
         self.tls = tls;
+        self
+    }
+
+    /// Answers `/healthz` and `/readyz`, and nothing else, at this address: without TLS, so that
+    /// probes without a certificate can ask. Nowhere if `None`.
+    #[must_use]
+    pub fn health(mut self, address: Option<SocketAddr>) -> ServerBuilder {
+        self.health = address;
         self
     }
 
@@ -318,29 +347,41 @@ impl ServerBuilder {
         let resp_most = self.settings.resp_bounds.connections;
         // Another transport is a line here, an arm in `run` and a function that serves.
         let wanted = [
-            (Transport::Http, self.http, self.max_connections, http::NO_ROOM),
-            (Transport::Resp, self.resp, resp_most, resp::NO_ROOM),
-            (Transport::Grpc, self.grpc, self.max_connections, grpc::NO_ROOM),
+            (TlsListener::Http, self.http, self.max_connections, http::NO_ROOM),
+            (TlsListener::Resp, self.resp, resp_most, resp::NO_ROOM),
+            (TlsListener::Grpc, self.grpc, self.max_connections, grpc::NO_ROOM),
         ];
         let tls = self.tls.map(Acceptor::new).transpose().map_err(BindError::Tls)?;
         let tls = tls.map(Arc::new);
+        let tls_of = |listener: TlsListener| {
+            let acceptor: Option<Arc<Acceptor>> = tls.clone();
+            acceptor.filter(|acceptor| acceptor.is_on(listener))
+        };
         let mut listeners = Vec::new();
-        for (transport, address, most, no_room) in wanted {
+        for (name, address, most, no_room) in wanted {
+            let transport = name.transport();
             let Some(address) = address else { continue };
             let socket = bind(address)?;
             let listener = Listener::new(socket, transport, most, no_room);
-            listeners.push((transport, listener.with_tls(tls.clone())));
+            listeners.push((transport, listener.with_tls(tls_of(name))));
         }
         let operators = match self.settings.admin.listen {
             AdminListen::At(address) => {
                 let (socket, most) = (bind(address)?, self.max_connections);
                 let listener = Listener::new(socket, Transport::Http, most, http::NO_ROOM);
-                Some(listener.with_tls(tls.clone()))
+                Some(listener.with_tls(tls_of(TlsListener::Admin)))
             }
             _ => None,
         };
+        let health = match self.health {
+            Some(address) => {
+                let (socket, most) = (bind(address)?, MAX_HEALTH_CONNECTIONS);
+                Some(Listener::new(socket, Transport::Http, most, http::NO_ROOM))
+            }
+            None => None,
+        };
         let app = Arc::new(App::new(self.backend, self.settings));
-        Ok(Server { app, listeners, operators, tls })
+        Ok(Server { app, listeners, operators, health, tls })
     }
 }
 

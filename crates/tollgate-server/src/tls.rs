@@ -1,4 +1,4 @@
-//! TLS on every listener: certificates from files that are read again when they change.
+//! TLS on listeners: certificates from files that are read again when they change.
 
 use std::fmt;
 use std::fs::File;
@@ -26,6 +26,32 @@ pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
+    /// The listeners that speak TLS; `None` for all.
+    listeners: Option<Vec<TlsListener>>,
+}
+
+/// A listener that can speak TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TlsListener {
+    /// HTTP, also for operators if they share its address.
+    Http,
+    /// Envoy's gRPC.
+    Grpc,
+    /// The Redis protocol.
+    Resp,
+    /// HTTP for operators, if they have a separate address.
+    Admin,
+}
+
+impl TlsListener {
+    pub(crate) fn transport(self) -> Transport {
+        match self {
+            TlsListener::Http | TlsListener::Admin => Transport::Http,
+            TlsListener::Grpc => Transport::Grpc,
+            TlsListener::Resp => Transport::Resp,
+        }
+    }
 }
 
 /// What is wrong with a file of [`Tls`].
@@ -69,7 +95,7 @@ impl Tls {
     /// With a certificate and what leads to its authority, and its private key: files in PEM, read
     /// again within seconds of a change. What cannot be used leaves those before it in force.
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Tls {
-        Tls { certificate: certificate.into(), key: key.into(), client_ca: None }
+        Tls { certificate: certificate.into(), key: key.into(), client_ca: None, listeners: None }
     }
 
     /// Talks only to clients with a certificate of one of the authorities in this file of PEM.
@@ -77,6 +103,18 @@ impl Tls {
     pub fn client_ca(mut self, file: impl Into<PathBuf>) -> Tls {
         self.client_ca = Some(file.into());
         self
+    }
+
+    /// Speaks TLS on these listeners alone, and plaintext on the others.
+    #[must_use]
+    pub fn only_on(mut self, listeners: impl IntoIterator<Item = TlsListener>) -> Tls {
+        self.listeners = Some(listeners.into_iter().collect());
+        self
+    }
+
+    /// Returns `true` if a listener speaks TLS.
+    pub fn is_on(&self, listener: TlsListener) -> bool {
+        self.listeners.as_ref().is_none_or(|listeners| listeners.contains(&listener))
     }
 
     fn read(&self) -> Result<Contents, TlsError> {
@@ -163,6 +201,11 @@ impl Acceptor {
         Ok(Acceptor { files, configs, last: Mutex::new(last) })
     }
 
+    /// Returns `true` if a listener speaks TLS.
+    pub(crate) fn is_on(&self, listener: TlsListener) -> bool {
+        self.files.is_on(listener)
+    }
+
     /// Makes TLS of a connection, within its time.
     pub(crate) async fn accept(
         &self,
@@ -176,8 +219,8 @@ impl Acceptor {
         }
     }
 
-    /// Reads the files periodically and activates what has changed. They are small, and their bytes
-    /// tell more than what a file system says of changes, over links and mounts of all kinds.
+    /// Reads the files periodically and activates changed ones. They are small, and comparing their
+    /// bytes works over links and mounts of all kinds, where events of the file system do not.
     pub(crate) async fn follow(self: Arc<Self>, reloads: &Reloads) {
         loop {
             sleep(CERTIFICATES_LOOK).await;
@@ -193,7 +236,7 @@ impl Acceptor {
 
     async fn load(self: &Arc<Self>, reason: LoadReason, reloads: &Reloads) {
         let acceptor = Arc::clone(self);
-        // In a thread of its own: a file system that hangs delays no connection.
+        // In a separate thread: a file system that hangs delays no connection.
         match blocking(move || acceptor.read_files(reason)).await {
             Ok(LoadResult::Activated) => {
                 match reason {

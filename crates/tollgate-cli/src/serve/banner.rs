@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use tollgate::{KeyPart, Listing, Numbers, Policy, Rule};
+use tollgate_server::{Tls, TlsListener};
 
 use super::config::Store;
 use super::sample;
@@ -21,7 +22,9 @@ pub(super) struct Banner<'a> {
     pub(super) resp: Option<SocketAddr>,
     /// Whether clients of the Redis protocol must say one.
     pub(super) password: bool,
-    pub(super) tls: bool,
+    /// The listener for health checks alone.
+    pub(super) health: Option<SocketAddr>,
+    pub(super) tls: Option<Tls>,
     /// Whether clients must have a certificate.
     pub(super) known_clients: bool,
     pub(super) store: &'a Store,
@@ -40,7 +43,7 @@ impl Banner<'_> {
     pub(super) fn write(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
         let title = paint.text(Tone::Good, "tollgate is listening");
         writeln!(out, "{title}")?;
-        let s = if self.tls { "s" } else { "" };
+        let s = self.s(TlsListener::Http);
         if let Some(http) = self.http {
             writeln!(out, "  http      http{s}://{http}")?;
         }
@@ -48,8 +51,12 @@ impl Banner<'_> {
             writeln!(out, "  grpc      {grpc}, Envoy's rate limit service")?;
         }
         if let Some(resp) = self.resp {
-            writeln!(out, "  resp      redis{s}://{resp}")?;
+            writeln!(out, "  resp      redis{}://{resp}", self.s(TlsListener::Resp))?;
         }
+        if let Some(health) = self.health {
+            writeln!(out, "  health    http://{health}/readyz")?;
+        }
+        let s = self.s(self.listener_of_operators());
         if let Some(admin) = self.admin {
             writeln!(out, "  admin     http{s}://{admin}/admin/v1")?;
         }
@@ -73,8 +80,14 @@ impl Banner<'_> {
         }
         self.write_rules(out)?;
         self.write_what_to_try(out)?;
-        for address in [self.http, self.grpc, self.resp].into_iter().flatten() {
-            if !address.ip().is_loopback() && !self.known_clients {
+        for (listener, address) in [
+            (TlsListener::Http, self.http),
+            (TlsListener::Grpc, self.grpc),
+            (TlsListener::Resp, self.resp),
+        ] {
+            let Some(address) = address else { continue };
+            let knows_clients = self.known_clients && self.speaks_tls(listener);
+            if !address.ip().is_loopback() && !knows_clients {
                 writeln!(
                     out,
                     "\nanybody who reaches {address} can ask: keep it behind a firewall"
@@ -84,9 +97,38 @@ impl Banner<'_> {
         out.flush()
     }
 
+    fn speaks_tls(&self, listener: TlsListener) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_on(listener))
+    }
+
+    /// The end of a scheme: `s` for TLS.
+    fn s(&self, listener: TlsListener) -> &'static str {
+        if self.speaks_tls(listener) { "s" } else { "" }
+    }
+
+    fn listener_of_operators(&self) -> TlsListener {
+        if self.page == self.http { TlsListener::Http } else { TlsListener::Admin }
+    }
+
+    /// The listeners with TLS, as in `http,grpc`; `None` without any.
+    fn names_with_tls(&self) -> Option<String> {
+        let own_admin = self.page.filter(|page| Some(*page) != self.http);
+        let names: Vec<&str> = [
+            (TlsListener::Http, self.http, "http"),
+            (TlsListener::Grpc, self.grpc, "grpc"),
+            (TlsListener::Resp, self.resp, "resp"),
+            (TlsListener::Admin, own_admin, "admin"),
+        ]
+        .into_iter()
+        .filter(|(listener, address, _)| address.is_some() && self.speaks_tls(*listener))
+        .map(|(_, _, name)| name)
+        .collect();
+        (!names.is_empty()).then(|| names.join(","))
+    }
+
     fn write_what_to_try(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\ntry")?;
-        let (s, tls) = if self.tls { ("s", " --tls") } else { ("", "") };
+        let s = self.s(TlsListener::Http);
         let sample = sample::request(self.policy);
         if let Some(http) = self.http.map(reached) {
             let text = |text: &str| serde_json::Value::from(text).to_string();
@@ -99,6 +141,7 @@ impl Banner<'_> {
         }
         if let Some(resp) = self.resp.map(reached) {
             let (host, port) = (resp.ip(), resp.port());
+            let tls = if self.speaks_tls(TlsListener::Resp) { " --tls" } else { "" };
             let password = if self.password { " -a PASSWORD" } else { "" };
             let words = sample.iter().flat_map(|(name, value)| [name, value]);
             let words = words.map(|word| for_a_shell(word)).collect::<Vec<_>>().join(" ");
@@ -140,7 +183,8 @@ impl Banner<'_> {
             grpc = text(self.grpc),
             resp = text(self.resp),
             admin = text(self.admin),
-            tls = self.tls,
+            health = text(self.health),
+            tls = self.names_with_tls(),
             store,
             policy = file.as_deref(),
             rules = self.policy.rules.len(),

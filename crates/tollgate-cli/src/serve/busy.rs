@@ -23,8 +23,13 @@ fn advice(address: SocketAddr, cause: &io::Error, config: &Config) -> String {
         AdminListen::At(address) => Some(address),
         _ => None,
     };
-    let settings =
-        [("http", config.http), ("resp", config.resp), ("grpc", config.grpc), ("admin", admin)];
+    let settings = [
+        ("http", config.http),
+        ("resp", config.resp),
+        ("grpc", config.grpc),
+        ("admin", admin),
+        ("health", config.health),
+    ];
     let of = settings.iter().find(|(_, wanted)| *wanted == Some(address));
     let flag = of.map_or("http", |(flag, _)| flag);
     match cause.kind() {

@@ -22,7 +22,7 @@ use tollgate::{
 };
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
 use tollgate_server::{
-    Backend, ReloadCounts, Reloader, RespBounds, Server, ServerBuilder, Stopped, Tls,
+    Backend, ReloadCounts, Reloader, RespBounds, Server, ServerBuilder, Stopped, TlsListener,
 };
 use tollgate_tower::ClientIp;
 
@@ -82,16 +82,25 @@ fn configured(file: Option<&Path>, given: &[Given]) -> Result<Configured, Failur
         .map_err(|wrong| Failure::Files(policy_file::lines(&wrong)))
 }
 
-/// Where the settings say that a server listens for HTTP, and whether with TLS.
-pub(crate) fn listens_for_http(file: Option<&Path>) -> Result<(SocketAddr, bool), Failure> {
+/// The listener of a server on this machine that answers health checks.
+pub(crate) struct HealthListener {
+    pub(crate) address: SocketAddr,
+    pub(crate) has_tls: bool,
+}
+
+/// The listener for health checks by the settings: the one for health checks alone, or that for
+/// HTTP.
+pub(crate) fn health_listener(file: Option<&Path>) -> Result<HealthListener, Failure> {
     let config = configured(file, &[])?.config;
-    match config.http {
-        Some(address) => Ok((address, config.tls_cert.is_some())),
-        None => {
-            let message = "http is off, there is nobody to ask: name a server";
-            Err(Failure::Usage(vec![message.to_owned()]))
-        }
+    if let Some(address) = config.health {
+        return Ok(HealthListener { address, has_tls: false });
     }
+    let Some(address) = config.http else {
+        let message = "http and health are off: name a server, or give health an address";
+        return Err(Failure::Usage(vec![message.to_owned()]));
+    };
+    let has_tls = config.tls().is_some_and(|tls| tls.is_on(TlsListener::Http));
+    Ok(HealthListener { address, has_tls })
 }
 
 /// The policy over its store, and the folder it is from, if it is.
@@ -147,14 +156,6 @@ fn gate(config: &Config, policy: Policy) -> Result<Gate, Failure> {
     Gate::on(store, policy).map_err(|error| refused(config, &error))
 }
 
-fn tls(config: &Config) -> Option<Tls> {
-    let tls = Tls::new(config.tls_cert.as_ref()?, config.tls_key.as_ref()?);
-    Some(match &config.tls_client_ca {
-        Some(file) => tls.client_ca(file),
-        None => tls,
-    })
-}
-
 /// Keeps what there is for the next start.
 fn keep(config: &Config, backend: &Backend) -> Result<(), Failure> {
     let (Some(path), Backend::Memory(gate)) = (&config.snapshot, backend) else {
@@ -192,7 +193,8 @@ async fn serve(
         password: config.resp_password.is_some(),
         admin: server.admin_address().filter(|_| anybody),
         page: server.admin_address(),
-        tls: config.tls_cert.is_some(),
+        health: server.health_address(),
+        tls: config.tls(),
         known_clients: config.tls_client_ca.is_some(),
         store: &config.store,
         kept: config.snapshot.is_some(),
@@ -229,7 +231,8 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
         .bounds(config.bounds)
         .resp_bounds(resp_bounds(config))
         .resp_threads(config.resp_threads.unwrap_or_else(half_the_cores))
-        .tls(tls(config))
+        .tls(config.tls())
+        .health(config.health)
         .max_connections(config.max_connections)
         .drain(config.drain)
         .header_style(style)

@@ -31,7 +31,7 @@ pub(crate) use browser::{is_of_another_site, keep_to_us};
 pub(crate) use decision::{REASONS, json, millis, reason, text};
 pub(crate) use hold::Holds;
 pub(crate) use problem::{Problem, cut};
-pub(crate) use serve::{NO_ROOM, serve, serve_operators};
+pub(crate) use serve::{NO_ROOM, serve, serve_health, serve_operators};
 
 /// Which headers of a proxy say what its client asks for. Only one family is believed: a proxy
 /// that sets one passes the other on as the client has sent it.
@@ -103,6 +103,13 @@ fn operators_router(app: Arc<App>) -> Router {
     whole(router.merge(for_operators()).fallback(unknown_to_operators), app)
 }
 
+/// Health checks, and nothing that decides or tells more.
+fn health_router(app: Arc<App>) -> Router {
+    let router =
+        Router::new().route("/healthz", get(probe::healthz)).route("/readyz", get(probe::readyz));
+    whole(router.fallback(unknown_to_probes), app)
+}
+
 /// Their questions, and the page that asks them.
 fn for_operators() -> Router<Arc<App>> {
     crate::admin::router().merge(crate::page::router())
@@ -137,6 +144,10 @@ async fn unknown_to_operators(State(app): State<Arc<App>>, uri: Uri) -> Response
     let elsewhere = "; decisions are asked for on another port";
     let elsewhere = if uri.path().starts_with("/v1/") { elsewhere } else { "" };
     app.nothing_at(&uri, &format!("GET /, /healthz, /openapi.json, {known}{elsewhere}"))
+}
+
+async fn unknown_to_probes(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    app.nothing_at(&uri, "GET /healthz, /readyz")
 }
 
 async fn wrong_method(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {

@@ -52,6 +52,7 @@ struct Site {
 enum Whom {
     Everybody,
     Operators,
+    Probes,
 }
 
 /// Answers until it is time to stop, and ends what is in flight within its bound.
@@ -64,6 +65,12 @@ pub(crate) async fn serve(listener: Listener, app: Arc<App>, stop: Stop) -> Stop
 pub(crate) async fn serve_operators(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
     let router = super::operators_router(Arc::clone(&app));
     serve_site(listener, Site { app, router, whom: Whom::Operators }, stop).await
+}
+
+/// As [`serve`], for health checks alone.
+pub(crate) async fn serve_health(listener: Listener, app: Arc<App>, stop: Stop) -> Stopped {
+    let router = super::health_router(Arc::clone(&app));
+    serve_site(listener, Site { app, router, whom: Whom::Probes }, stop).await
 }
 
 async fn serve_site(listener: Listener, site: Site, stop: Stop) -> Stopped {

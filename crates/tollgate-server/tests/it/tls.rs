@@ -1,4 +1,4 @@
-//! TLS and certificates of clients, on every port.
+//! TLS and certificates of clients, by listener.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use tollgate_server::{Admin, AdminListen, Tls};
+use tollgate_server::{Admin, AdminListen, Tls, TlsListener};
 use tollgate_testkit::{DEADLINE, eventually};
 
 use crate::support::{TestServer, metric_in};
@@ -44,16 +44,24 @@ fn write(folder: &Path, (certificate, key): &Pair) {
     std::fs::write(folder.join("cert.pem"), certificate).unwrap();
 }
 
-/// A server with a certificate of `authority`, for clients of `client_ca`.
-fn serve(folder: &Path, authority: &Authority, client_ca: Option<&Authority>) -> TestServer {
+/// The files of a certificate of `authority`, for clients of `client_ca`.
+fn files(folder: &Path, authority: &Authority, client_ca: Option<&Authority>) -> Tls {
     write(folder, &authority.sign());
-    let mut tls = Tls::new(folder.join("cert.pem"), folder.join("key.pem"));
-    if let Some(client_ca) = client_ca {
-        std::fs::write(folder.join("ca.pem"), &client_ca.pem).unwrap();
-        tls = tls.client_ca(folder.join("ca.pem"));
-    }
-    let anywhere = AdminListen::At("127.0.0.1:0".parse().unwrap());
-    TestServer::with(|server| server.tls(Some(tls)).admin(Admin::new().listen(anywhere)))
+    let tls = Tls::new(folder.join("cert.pem"), folder.join("key.pem"));
+    let Some(client_ca) = client_ca else { return tls };
+    std::fs::write(folder.join("ca.pem"), &client_ca.pem).unwrap();
+    tls.client_ca(folder.join("ca.pem"))
+}
+
+/// A server with TLS, a listener for operators and one for health checks.
+fn serve_with(tls: Tls) -> TestServer {
+    let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let admin = Admin::new().listen(AdminListen::At(anywhere));
+    TestServer::with(|server| server.tls(Some(tls)).admin(admin).health(Some(anywhere)))
+}
+
+fn serve(folder: &Path, authority: &Authority, client_ca: Option<&Authority>) -> TestServer {
+    serve_with(files(folder, authority, client_ca))
 }
 
 /// A client that believes `authority`, with a certificate or without.
@@ -155,6 +163,110 @@ fn only_clients_with_a_certificate_of_the_right_authority_are_answered() {
     is_refused(&server, &client(&authority, None));
     is_refused(&server, &client(&authority, Some(&other.sign())));
     is_answered(&server, &client(&authority, Some(&of_clients.sign())));
+}
+
+/// Sends something in plaintext; returns the answer until the server closes.
+fn say_plainly(to: SocketAddr, text: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.write_all(text.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The kind of the first frame of HTTP/2 that is answered in plaintext.
+fn greet_plainly(to: SocketAddr) -> u8 {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        .unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    head[3]
+}
+
+#[test]
+fn probes_without_a_certificate_ask_the_health_listener_of_a_server_with_client_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, of_clients) = (Authority::new(), Authority::new());
+    let server = serve(folder.path(), &authority, Some(&of_clients));
+    let health = server.health.unwrap();
+    for (path, body) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
+        let answer = server.ask_at(health, &format!("GET {path}"), &[]);
+        assert_eq!((answer.status, answer.body.as_str()), (200, body));
+    }
+    is_refused(&server, &client(&authority, None));
+    is_answered(&server, &client(&authority, Some(&of_clients.sign())));
+}
+
+#[test]
+fn health_listener_answers_nothing_but_health_checks() {
+    let anywhere = Some("127.0.0.1:0".parse().unwrap());
+    let server = TestServer::with(|server| server.health(anywhere));
+    let health = server.health.unwrap();
+    for line in [
+        "GET /metrics",
+        "GET /",
+        "GET /openapi.json",
+        "GET /v1/authorize",
+        "GET /v1/ext_authz/x",
+        "POST /v1/check",
+        "POST /json",
+        "GET /admin/v1/policy",
+    ] {
+        let detail = server.ask_at(health, line, &["content-length: 0"]).detail(404);
+        assert!(detail.ends_with("try one of GET /healthz, /readyz"), "{line}: {detail}");
+    }
+    server.ask_at(health, "POST /readyz", &["content-length: 0"]).problem(405);
+    assert_eq!(server.decisions("per-ip", "allowed", "http"), 0);
+}
+
+#[test]
+fn each_listener_speaks_tls_or_plaintext_as_chosen() {
+    let all = [TlsListener::Http, TlsListener::Grpc, TlsListener::Resp, TlsListener::Admin];
+    let authority = Authority::new();
+    let config = client(&authority, None);
+    for of_tls in [
+        &[TlsListener::Admin][..],
+        &[TlsListener::Http, TlsListener::Grpc, TlsListener::Admin],
+        &[TlsListener::Resp],
+        &[],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = files(folder.path(), &authority, None).only_on(of_tls.iter().copied());
+        let server = serve_with(tls);
+        for listener in all {
+            let has_tls = of_tls.contains(&listener);
+            let about = format!("{listener:?} of {of_tls:?}");
+            match listener {
+                TlsListener::Grpc if has_tls => {
+                    assert_eq!(greet(server.grpc, &config).unwrap(), SETTINGS, "{about}");
+                }
+                TlsListener::Grpc => {
+                    assert_eq!(greet_plainly(server.grpc), SETTINGS, "{about}");
+                    assert!(greet(server.grpc, &config).is_err(), "{about}");
+                }
+                TlsListener::Resp => {
+                    let over_tls = say(server.resp, &config, PING).ok();
+                    let plain = say_plainly(server.resp, PING).ok();
+                    let pong = Some("+PONG\r\n+OK\r\n");
+                    assert_eq!(over_tls.as_deref() == pong, has_tls, "{about}");
+                    assert_eq!(plain.as_deref() == pong, !has_tls, "{about}");
+                }
+                _ => {
+                    let is_admin = listener == TlsListener::Admin;
+                    let address = if is_admin { server.admin.unwrap() } else { server.address };
+                    let is_ok = |answer: std::io::Result<String>| {
+                        answer.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 OK"))
+                    };
+                    assert_eq!(is_ok(say(address, &config, GET)), has_tls, "{about}");
+                    assert_eq!(is_ok(say_plainly(address, GET)), !has_tls, "{about}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use tollgate::Finding;
+use tollgate_server::{AdminListen, TlsListener};
 
 use super::file::ConfigFile;
 use super::reread::Reread;
@@ -67,6 +68,14 @@ impl Given {
             Source::Default | Source::File { .. } => format!("server.{}", self.setting.name),
             Source::Variable(variable) => variable.clone(),
             Source::Flag => format!("--{}", self.setting.flag),
+        }
+    }
+
+    /// The line of the value in its file; 0 if it is of no file.
+    fn line(&self) -> usize {
+        match self.source {
+            Source::File { line, .. } => line,
+            _ => 0,
         }
     }
 
@@ -197,20 +206,46 @@ impl Configured {
             let message = "nothing to listen on: http, grpc and resp are off, give one an address";
             wrong.push(not_of_a_file(message.to_owned()));
         }
+        self.check_tls_of_admin(wrong);
         self.check_pairs(wrong);
+    }
+
+    /// TLS for operators has no effect if they are answered where HTTP is in plaintext.
+    fn check_tls_of_admin(&self, wrong: &mut Vec<Finding>) {
+        let listeners = self.config.tls_listeners.as_deref().unwrap_or_default();
+        let Some(given) = self.find("tls.listeners") else { return };
+        let (of_admin, of_http) = (TlsListener::Admin, TlsListener::Http);
+        if self.config.admin == AdminListen::Same
+            && listeners.contains(&of_admin)
+            && !listeners.contains(&of_http)
+        {
+            let line = given.items.first().map_or(0, |item| item.line);
+            let what = "names admin and not http, and operators are answered where http is; give \
+                        them an address with admin (--admin 127.0.0.1:8082), or name http, too";
+            wrong.push(given.wrong(line, what));
+        }
     }
 
     /// Settings that mean nothing without another.
     fn check_pairs(&self, wrong: &mut Vec<Finding>) {
-        for (name, other) in
-            [("tls.cert", "tls.key"), ("tls.key", "tls.cert"), ("tls.client_ca", "tls.cert")]
-        {
+        for (name, other) in [
+            ("tls.cert", "tls.key"),
+            ("tls.key", "tls.cert"),
+            ("tls.client_ca", "tls.cert"),
+            ("tls.listeners", "tls.cert"),
+        ] {
             if let (Some(given), None) = (self.find(name), self.find(other)) {
                 let line = given.items.first().map_or(0, |item| item.line);
                 let flag = other.replace(['.', '_'], "-");
                 let what = format!("is given without {other} (--{flag}), give both");
                 wrong.push(given.wrong(line, &what));
             }
+        }
+        if let Some(given) = self.find("tls.listeners")
+            && given.items.is_empty()
+        {
+            let what = "names no listener; leave out all of tls to speak plaintext everywhere";
+            wrong.push(given.wrong(given.line(), what));
         }
         if let (Some(given), Some(_)) =
             (self.find("admin_token_write"), &self.config.admin_token_read)

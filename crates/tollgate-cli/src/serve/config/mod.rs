@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use tollgate::{Dialect, Verbosity, WhenFull};
-use tollgate_server::{AdminListen, Bounds, ProxyHeaders};
+use tollgate_server::{AdminListen, Bounds, ProxyHeaders, Tls, TlsListener};
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use file::read_both;
@@ -35,6 +35,7 @@ pub(super) struct Config {
     pub(super) resp: Option<SocketAddr>,
     pub(super) resp_password: Option<String>,
     pub(super) resp_threads: Option<usize>,
+    pub(super) health: Option<SocketAddr>,
     pub(super) admin: AdminListen,
     pub(super) admin_tokens: Option<PathBuf>,
     pub(super) admin_token_read: Option<String>,
@@ -58,6 +59,8 @@ pub(super) struct Config {
     pub(super) tls_cert: Option<PathBuf>,
     pub(super) tls_key: Option<PathBuf>,
     pub(super) tls_client_ca: Option<PathBuf>,
+    /// `None` for all.
+    pub(super) tls_listeners: Option<Vec<TlsListener>>,
     pub(super) max_connections: usize,
     pub(super) max_resp_connections: usize,
     pub(super) drain: Duration,
@@ -65,6 +68,20 @@ pub(super) struct Config {
     /// `true` if `/metrics` names lists.
     pub(super) list_names: bool,
     pub(super) log: Log,
+}
+
+impl Config {
+    /// The files of TLS, and the listeners that speak it.
+    pub(super) fn tls(&self) -> Option<Tls> {
+        let mut tls = Tls::new(self.tls_cert.as_ref()?, self.tls_key.as_ref()?);
+        if let Some(file) = &self.tls_client_ca {
+            tls = tls.client_ca(file);
+        }
+        if let Some(listeners) = &self.tls_listeners {
+            tls = tls.only_on(listeners.iter().copied());
+        }
+        Some(tls)
+    }
 }
 
 /// Where state is kept.

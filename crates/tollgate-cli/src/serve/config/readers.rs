@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use tollgate_redis::{RedisStore, StoreError};
-use tollgate_server::{AdminListen, AdminRole, AdminTokens};
+use tollgate_server::{AdminListen, AdminRole, AdminTokens, TlsListener};
 use tollgate_tower::ClientIp;
 use tracing_subscriber::filter::Targets;
 
@@ -32,6 +32,18 @@ pub(super) fn admin(text: &str) -> Result<AdminListen, String> {
             "must be same, off, or an address and a port, such as 127.0.0.1:8082".to_owned()
         }),
     }
+}
+
+/// Listeners that speak TLS, with commas between.
+pub(super) fn tls_listeners(text: &str) -> Result<Vec<TlsListener>, String> {
+    let listener = |name: &str| match name.trim() {
+        "http" => Ok(TlsListener::Http),
+        "grpc" => Ok(TlsListener::Grpc),
+        "resp" => Ok(TlsListener::Resp),
+        "admin" => Ok(TlsListener::Admin),
+        _ => Err("must be http, grpc, resp or admin, several with commas between".to_owned()),
+    };
+    text.split(',').map(listener).collect()
 }
 
 pub(super) fn secret(text: &str) -> Result<String, String> {
@@ -148,6 +160,16 @@ mod tests {
         assert_eq!(listen("[::1]:9"), Ok(Some("[::1]:9".parse().unwrap())));
         for wrong in ["", "8080", "localhost:80", "127.0.0.1", "127.0.0.1:99999"] {
             assert!(listen(wrong).unwrap_err().contains("127.0.0.1:8080"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tls_listeners_are_named_one_by_one_or_with_commas() {
+        assert_eq!(tls_listeners("admin"), Ok(vec![TlsListener::Admin]));
+        let two = Ok(vec![TlsListener::Http, TlsListener::Grpc]);
+        assert_eq!(tls_listeners("http, grpc"), two);
+        for wrong in ["", "all", "http,", "https", "health"] {
+            assert!(tls_listeners(wrong).unwrap_err().contains("http, grpc, resp or admin"));
         }
     }
 

@@ -8,7 +8,7 @@ use tollgate_server::ProxyHeaders;
 use super::LogFormat;
 use super::readers::{
     admin, brief, flag, header_attribute, listen, log_level, network, path, secret, store, threads,
-    time, token, up_to, wait, whole,
+    time, tls_listeners, token, up_to, wait, whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -61,6 +61,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| threads(text).map(|threads| config.resp_threads = Some(threads)),
     )
     .otherwise("half the cores"),
+    Setting::new(
+        ("health", "health", "ADDRESS"),
+        Shape::Text,
+        "Where to answer /healthz and /readyz alone, always without TLS, for probes without a certificate; or off",
+        |config, text| listen(text).map(|at| config.health = at),
+    )
+    .default("off"),
     Setting::new(
         ("admin", "admin", "ADDRESS"),
         Shape::Text,
@@ -235,6 +242,17 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| path(text).map(|file| config.tls_client_ca = Some(file)),
     )
     .otherwise("clients need none"),
+    Setting::new(
+        ("tls.listeners", "tls-listeners", "LISTENERS"),
+        Shape::Texts,
+        "The listeners that speak TLS, of http, grpc, resp and admin; the others speak plaintext",
+        |config, text| {
+            let all = config.tls_listeners.get_or_insert_default();
+            tls_listeners(text).map(|listeners| all.extend(listeners))
+        },
+    )
+    .otherwise("all of them")
+    .many(|config| config.tls_listeners = Some(Vec::new())),
     Setting::new(
         ("bounds.connections", "max-connections", "CONNECTIONS"),
         Shape::Whole,

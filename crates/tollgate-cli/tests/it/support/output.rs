@@ -59,7 +59,7 @@ fn address(line: &str) -> Option<(String, String)> {
     let rest = rest.trim_start();
     let address = rest.split_once("://").map_or(rest, |(_, address)| address);
     let address = address.split([',', '/']).next()?;
-    let is_known = ["http", "grpc", "resp", "admin"].contains(&protocol);
+    let is_known = ["http", "grpc", "resp", "health", "admin"].contains(&protocol);
     is_known.then(|| (protocol.to_owned(), address.to_owned()))
 }
 
@@ -69,7 +69,7 @@ pub(super) fn addresses_in_log(stderr: &str) -> Option<BTreeMap<String, String>>
     let listening = events.into_iter().find(event("INFO", "listening"))?;
     let address =
         |protocol: &str| Some((protocol.to_owned(), listening[protocol].as_str()?.to_owned()));
-    Some(["http", "grpc", "resp", "admin"].into_iter().filter_map(address).collect())
+    Some(["http", "grpc", "resp", "health", "admin"].into_iter().filter_map(address).collect())
 }
 
 /// The lines that a pipe has delivered.

@@ -51,6 +51,7 @@ pub(crate) struct TestServer {
     pub(crate) resp: SocketAddr,
     pub(crate) grpc: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) health: Option<SocketAddr>,
     /// The clock of the store in memory.
     pub(crate) clock: ManualClock,
     gate: Option<Gate>,
@@ -92,12 +93,12 @@ impl TestServer {
         let server = runtime.block_on(change(builder).bind()).unwrap();
         let address = server.http_address().unwrap();
         let (resp, grpc) = (server.resp_address().unwrap(), server.grpc_address().unwrap());
-        let admin = server.admin_address();
+        let (admin, health) = (server.admin_address(), server.health_address());
         let (stop, stopping) = oneshot::channel::<()>();
         let running = runtime.spawn(server.run(async { drop(stopping.await) }));
         let (stop, running) = (Some(stop), Some(running));
         let clock = ManualClock::new();
-        TestServer { address, resp, grpc, admin, clock, gate: None, stop, running, runtime }
+        TestServer { address, resp, grpc, admin, health, clock, gate: None, stop, running, runtime }
     }
 
     /// The gate of a server in memory.
