@@ -7,6 +7,8 @@ mod envoy_folder;
 mod flags;
 mod log;
 mod notify;
+#[cfg(unix)]
+mod open_files;
 mod operators;
 mod ratelimit_variables;
 mod sample;
@@ -180,6 +182,8 @@ async fn serve(
     let (admin, anybody) = operators::admin(config)?;
     let bound = server(config, backend.clone())?.admin(admin).bind().await;
     let server = bound.map_err(|error| Failure::Start(busy::explain(&error, config)))?;
+    #[cfg(unix)]
+    open_files::raise_limit(server.max_open_connections());
     let counts = server.reload_counts();
     let _again = AbortOnDrop::new(read_again(hangups, server.reloader(), configured.unwatched()));
     let following = folder.map(|folder| folder.follow(&backend, counts.clone()));

@@ -90,6 +90,26 @@ fn both_signals_stop_it_in_order() {
     }
 }
 
+#[test]
+fn limit_of_open_files_is_raised_to_what_the_bounds_of_connections_need() {
+    let bounds = ["--max-connections", "300", "--max-resp-connections", "100"];
+    let debug = ["--log-format", "json", "--log-level", "tollgate=debug"];
+    let arguments = [&bounds[..], &debug].concat();
+    let server = TestServer::with_file_limits(&Folder::new(), (250, 2000), &arguments);
+    let log = server.events_until(event("INFO", "listening"));
+    let about = |event: &&serde_json::Value| {
+        event["message"].as_str().is_some_and(|message| message.contains("limit of open files"))
+    };
+    let said: Vec<_> = log.iter().filter(about).cloned().collect();
+    assert_golden("serve/log_open_files_raised", &log_text(&said));
+    let server = TestServer::with_file_limits(&Folder::new(), (250, 500), &arguments);
+    let log = server.events_until(event("INFO", "listening"));
+    let said: Vec<_> = log.iter().filter(about).cloned().collect();
+    assert_golden("serve/log_open_files_too_few", &log_text(&said));
+    let enough = TestServer::with_file_limits(&Folder::new(), (2000, 2000), &arguments);
+    assert_eq!(enough.events_until(event("INFO", "listening")).iter().filter(about).count(), 0);
+}
+
 /// Sends a request whose body of `length` bytes is still to come.
 fn begin_request(server: &TestServer, length: usize) -> TcpStream {
     let mut stream = server.connect();

@@ -18,7 +18,7 @@ pub(crate) struct TestServer {
     child: Child,
     stdout: Output,
     stderr: Output,
-    /// The addresses by protocol: http, grpc, resp and admin.
+    /// The addresses by protocol: http, grpc, resp, health and admin.
     addresses: BTreeMap<String, String>,
     /// The number of events that [`events_until`](Self::events_until) has returned.
     read_events: Cell<usize>,
@@ -55,10 +55,34 @@ impl TestServer {
         variables: &[(&str, &str)],
         arguments: &[&str],
     ) -> TestServer {
+        TestServer::spawn(command(folder.path(), &["serve"]), variables, arguments)
+    }
+
+    /// Starts a server whose process may have this many files open, and may raise that to `hard`.
+    pub(crate) fn with_file_limits(
+        folder: &Folder,
+        (soft, hard): (u32, u32),
+        arguments: &[&str],
+    ) -> TestServer {
+        let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+        let tollgate = command(folder.path(), &["serve"]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).arg(tollgate.get_program()).args(tollgate.get_args());
+        shell.current_dir(folder.path());
+        for (removed, _) in tollgate.get_envs().filter(|(_, value)| value.is_none()) {
+            shell.env_remove(removed);
+        }
+        TestServer::spawn(shell, &[], arguments)
+    }
+
+    fn spawn(mut tollgate: Command, variables: &[(&str, &str)], arguments: &[&str]) -> TestServer {
         let ports = ["--http", "--grpc", "--resp"];
         let free = ports.into_iter().filter(|port| !arguments.contains(port));
-        let mut child = command(folder.path(), &["serve"])
+        let mut child = tollgate
             .args(free.flat_map(|port| [port, "127.0.0.1:0"]))
+            // So few that no system warns of its limit of open files.
+            .env("TOLLGATE_BOUNDS_CONNECTIONS", "200")
+            .env("TOLLGATE_BOUNDS_RESP_CONNECTIONS", "100")
             .args(arguments)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -76,7 +100,7 @@ impl TestServer {
         TestServer { line, child, stdout, stderr, addresses, read_events: Cell::new(0) }
     }
 
-    /// The address of a protocol: http, grpc, resp or admin.
+    /// The address of a protocol: http, grpc, resp, health or admin.
     pub(crate) fn address(&self, protocol: &str) -> &str {
         self.addresses.get(protocol).unwrap_or_else(|| panic!("{protocol} is off"))
     }
