@@ -98,6 +98,14 @@ pub(crate) fn block(block: Option<&Block>) -> String {
     }
 }
 
+pub(crate) fn public_name(name: Option<&str>) -> String {
+    match name {
+        None => "as the name".to_owned(),
+        Some("") => "hidden".to_owned(),
+        Some(name) => format!("{name:?}"),
+    }
+}
+
 pub(crate) fn on_store_error(choice: Option<OnStoreError>) -> String {
     match choice {
         None => "as the policy says".to_owned(),

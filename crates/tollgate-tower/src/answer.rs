@@ -90,7 +90,22 @@ impl Answer {
         }
     }
 
-    /// The names of the rules, the list or the limiter that denied the request.
+    /// The public names of the rules, the list or the limiter that denied the request.
+    pub(crate) fn violated_public(&self) -> Vec<&str> {
+        let Decided::Ruling(ruling) = &self.0.decided else { return self.violated() };
+        if self.is_allowed() {
+            return Vec::new();
+        }
+        let mut denying =
+            ruling.rules().filter(|of| !of.is_shadow() && !of.is_allowed()).peekable();
+        match denying.peek() {
+            Some(_) => denying.filter_map(|of| of.public_name()).collect(),
+            None => ruling.public_rule().into_iter().collect(),
+        }
+    }
+
+    /// The names of the rules, the list or the limiter that denied the request. Clients see their
+    /// public names.
     pub fn violated(&self) -> Vec<&str> {
         if self.is_allowed() {
             return Vec::new();

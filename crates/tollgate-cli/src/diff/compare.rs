@@ -50,18 +50,22 @@ fn whole(old: &Policy, new: &Policy) -> Option<Change> {
 }
 
 fn lists(changes: &mut Vec<Change>, what: &'static str, old: &[Listing], new: &[Listing]) {
-    let by_name = |lists: &[Listing]| -> BTreeMap<String, Option<String>> {
-        let words = |list: &Listing| (list.name.clone(), Some(words::matches(&list.matches)));
-        lists.iter().map(words).collect()
-    };
+    fn by_name(lists: &[Listing]) -> BTreeMap<&str, &Listing> {
+        lists.iter().map(|list| (list.name.as_str(), list)).collect()
+    }
     let (old, new) = (by_name(old), by_name(new));
     for name in names(&old, &new) {
-        let (old, new) = (old.get(name).cloned(), new.get(name).cloned());
+        let (old, new) = (old.get(name).copied(), new.get(name).copied());
         let kind = kind(old.is_some(), new.is_some());
         let mut details = Vec::new();
-        differ(&mut details, "match", old.flatten(), new.flatten());
+        if [old, new].into_iter().flatten().any(|list| list.public_name.is_some()) {
+            let public = |list: &Listing| words::public_name(list.public_name.as_deref());
+            differ(&mut details, "public_name", old.map(public), new.map(public));
+        }
+        let matches = |list: &Listing| words::matches(&list.matches);
+        differ(&mut details, "match", old.map(matches), new.map(matches));
         if !details.is_empty() {
-            let name = name.clone();
+            let name = (*name).to_owned();
             changes.push(Change { what, name, kind, details, consumption: None });
         }
     }

@@ -77,6 +77,8 @@ fn added(old: &Policy, side: Side<'_>) -> Change {
 fn changed(old: Side<'_>, new: Side<'_>) -> Option<Change> {
     let mut details = Vec::new();
     let (was, is) = (old.rule, new.rule);
+    let public = |rule: &Rule| words::public_name(rule.public_name.as_deref());
+    differ(&mut details, "public_name", public(was), public(is));
     differ(&mut details, "match", words::matches(&was.matches), words::matches(&is.matches));
     differ(&mut details, "key", words::key(&was.key), words::key(&is.key));
     let numbers_change = numbers(&mut details, old, new);
@@ -160,6 +162,9 @@ impl<'a> Side<'a> {
             let numbers = words::numbers(self.numbers(Some(tier)));
             ("limit", Some(format!("tier {tier:?}")), numbers)
         }));
+        if rule.public_name.is_some() {
+            settings.push(("public_name", None, words::public_name(rule.public_name.as_deref())));
+        }
         if rule.cost != plain.cost {
             settings.push(("cost", None, words::cost(&rule.cost)));
         }

@@ -88,6 +88,17 @@ fn how_nodes_share_a_limit_is_told() {
 }
 
 #[test]
+fn name_that_clients_see_is_compared() {
+    let new = OLD.replace("name = \"login\"", "name = \"login\"\npublic_name = \"\"");
+    let said = diff(&new, &["--json"]);
+    let detail = &said.json()["changes"][0]["details"][0];
+    assert_eq!(
+        (&detail["setting"], &detail["old"], &detail["new"]),
+        (&"public_name".into(), &"as the name".into(), &"hidden".into())
+    );
+}
+
+#[test]
 fn json_has_both_sides() {
     let said = diff(&OLD.replace("10/h sliding_log", "20/h sliding_log"), &["--json"]);
     assert_eq!(said.code, Some(1));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
-use tollgate::{HeaderFields, Limit, Reason, RuleFigures, Ruling};
+use tollgate::{HeaderFields, Limit, Reason, RuleFigures, Ruling, Verbosity};
 
 use super::ask::{Ask, UNITS};
 use super::decide::Verdict;
@@ -14,6 +14,7 @@ use super::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 use super::{HeaderValue, RateLimitResponse};
 use crate::app::App;
 use crate::http::{Problem, reason};
+use crate::metrics::Transport;
 
 /// What a limit that a client sends is called in the RateLimit fields.
 const SENT: &str = "descriptor";
@@ -23,6 +24,8 @@ struct Told<'v> {
     status: DescriptorStatus,
     /// What decided, if anything did.
     rule: Option<&'v str>,
+    /// Its name for clients, if it has one.
+    public_rule: Option<&'v str>,
     reason: &'static str,
     /// Of a rule that only reports, whether it would have refused.
     shadow: Option<bool>,
@@ -33,8 +36,17 @@ struct Told<'v> {
 }
 
 /// The response to a request whose descriptors `asks` got `verdicts`.
-pub(super) fn response(app: &App, asks: &[Ask<'_>], verdicts: &[Verdict]) -> RateLimitResponse {
+pub(super) fn response(
+    app: &App,
+    transport: Transport,
+    asks: &[Ask<'_>],
+    verdicts: &[Verdict],
+) -> RateLimitResponse {
     let mut told: Vec<Told<'_>> = verdicts.iter().map(told).collect();
+    if app.settings.style.tells() != Verbosity::Full {
+        // Envoy makes header fields of the limit, if its own configuration asks for them.
+        told.iter_mut().for_each(|told| told.status.current_limit = None);
+    }
     for ((told, verdict), ask) in told.iter_mut().zip(verdicts).zip(asks) {
         if is_without_rule(app, verdict, ask) {
             // As the reference server has it, which gives the maximum only for `unlimited`.
@@ -64,7 +76,9 @@ pub(super) fn response(app: &App, asks: &[Ask<'_>], verdicts: &[Verdict]) -> Rat
         ]);
         response.raw_body = refusal.json();
     }
-    response.dynamic_metadata = told.rule.map(|rule| metadata(rule, told, place));
+    // Envoy writes metadata into its access log. What is asked as JSON may be anything.
+    let shown = if transport == Transport::Grpc { told.rule } else { told.public_rule };
+    response.dynamic_metadata = told.rule.map(|_| metadata(shown, told, place));
     if let (Verdict::Ruled(ruling), Some(metadata)) = (verdict, &mut response.dynamic_metadata)
         && ruling.is_leased()
     {
@@ -114,6 +128,7 @@ fn told(verdict: &Verdict) -> Told<'_> {
                 duration_until_reset: Some(whole_seconds(decision.reset_after())),
             },
             rule: None,
+            public_rule: None,
             reason: "limits",
             shadow: None,
             limit: decision.limit(),
@@ -121,7 +136,7 @@ fn told(verdict: &Verdict) -> Told<'_> {
             retry_after: decision.retry_after(),
         },
         Verdict::Nothing(numbers) => {
-            let mut told = nothing(None, "limits");
+            let mut told = nothing((None, None), "limits");
             let unit = numbers.unit.into();
             told.status.current_limit = Some(RateLimit { unit, ..RateLimit::default() });
             told
@@ -131,26 +146,28 @@ fn told(verdict: &Verdict) -> Told<'_> {
 
 fn of_ruling(ruling: &Ruling) -> Told<'_> {
     let (rule, reason) = (ruling.rule(), reason(ruling.reason()));
+    let rules = (rule, ruling.public_rule());
     if ruling.reason() == Reason::DenyList {
-        return nothing(rule, reason);
+        return nothing(rules, reason);
     }
     let Some(figures) = ruling.decided_by() else {
         // What a list, or a store that is away, has decided is no shadow's.
         let nobody_decided = ruling.is_allowed() && rule.is_none();
         let shadow = ruling.rules().find(|of| nobody_decided && of.is_shadow());
         return shadow.map_or_else(
-            || unlimited(ruling, DescriptorStatus::default(), (rule, None)),
+            || unlimited(ruling, DescriptorStatus::default(), (rules, None)),
             |figures| in_shadow(ruling, &figures),
         );
     };
     Told {
         status: DescriptorStatus {
             code: code(ruling.is_allowed()).into(),
-            current_limit: figures.numbers().map(|limit| current(limit, figures.rule())),
+            current_limit: current_of(&figures),
             limit_remaining: units(figures.remaining()),
             duration_until_reset: Some(whole_seconds(figures.reset_after())),
         },
         rule,
+        public_rule: rules.1,
         reason,
         shadow: None,
         limit: figures.limit(),
@@ -159,11 +176,14 @@ fn of_ruling(ruling: &Ruling) -> Told<'_> {
     }
 }
 
+/// The name of a rule, and its name for clients.
+type RuleNames<'v> = (Option<&'v str>, Option<&'v str>);
+
 /// Of what nothing limits; a status that has no figures says so.
 fn unlimited<'v>(
     ruling: &Ruling,
     mut status: DescriptorStatus,
-    (rule, shadow): (Option<&'v str>, Option<bool>),
+    ((rule, public_rule), shadow): (RuleNames<'v>, Option<bool>),
 ) -> Told<'v> {
     status.code = code(ruling.is_allowed()).into();
     if shadow.is_none() {
@@ -172,6 +192,7 @@ fn unlimited<'v>(
     Told {
         status,
         rule,
+        public_rule,
         reason: reason(ruling.reason()),
         shadow,
         limit: u64::MAX,
@@ -185,27 +206,43 @@ fn unlimited<'v>(
 fn in_shadow<'v>(ruling: &Ruling, figures: &RuleFigures<'v>) -> Told<'v> {
     let refuses = !figures.is_allowed();
     let status = DescriptorStatus {
-        current_limit: figures.numbers().map(|limit| current(limit, figures.rule())),
+        current_limit: current_of(figures),
         limit_remaining: if refuses { 0 } else { units(figures.remaining()) },
         duration_until_reset: Some(whole_seconds(figures.reset_after())),
         ..DescriptorStatus::default()
     };
-    unlimited(ruling, status, (Some(figures.rule()), Some(refuses)))
+    let rules = (Some(figures.rule()), figures.public_name());
+    unlimited(ruling, status, (rules, Some(refuses)))
 }
 
 /// Of what never passes.
-fn nothing<'v>(rule: Option<&'v str>, reason: &'static str) -> Told<'v> {
-    let name = rule.unwrap_or_default().to_owned();
+fn nothing<'v>((rule, public_rule): RuleNames<'v>, reason: &'static str) -> Told<'v> {
+    let name = public_rule.unwrap_or_default().to_owned();
     let status = DescriptorStatus {
         code: Code::OverLimit.into(),
         current_limit: Some(RateLimit { name, ..RateLimit::default() }),
         ..DescriptorStatus::default()
     };
-    Told { status, rule, reason, shadow: None, limit: 0, remaining: 0, retry_after: None }
+    Told {
+        status,
+        rule,
+        public_rule,
+        reason,
+        shadow: None,
+        limit: 0,
+        remaining: 0,
+        retry_after: None,
+    }
 }
 
 fn code(allowed: bool) -> Code {
     if allowed { Code::Ok } else { Code::OverLimit }
+}
+
+/// The limit of a rule, under the name that clients see.
+fn current_of(figures: &RuleFigures<'_>) -> Option<RateLimit> {
+    let name = figures.public_name().unwrap_or_default();
+    figures.numbers().map(|limit| current(limit, name))
 }
 
 fn current(limit: &Limit, name: &str) -> RateLimit {
@@ -251,14 +288,16 @@ fn header(key: &str, value: &str) -> HeaderValue {
 }
 
 /// What decided, for Envoy's access log.
-fn metadata(rule: &str, told: &Told<'_>, place: usize) -> Struct {
+fn metadata(rule: Option<&str>, told: &Told<'_>, place: usize) -> Struct {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let place = u32::try_from(place).unwrap_or(u32::MAX);
     let mut fields = BTreeMap::from([
-        ("rule".to_owned(), text(rule)),
         ("reason".to_owned(), text(told.reason)),
         ("descriptor".to_owned(), Value { kind: Some(Kind::NumberValue(place.into())) }),
     ]);
+    if let Some(rule) = rule {
+        fields.insert("rule".to_owned(), text(rule));
+    }
     if let Some(refuses) = told.shadow {
         let truth = |is_so| Value { kind: Some(Kind::BoolValue(is_so)) };
         fields.insert("shadow".to_owned(), truth(true));

@@ -88,7 +88,7 @@ impl App {
         let request = ask.descriptor.request().cost(units);
         let ruling = self.backend.check_now(&request)?;
         self.decided(transport, &request, &ruling);
-        Some(answer::response(self, asks, &[Verdict::Ruled(ruling)]))
+        Some(answer::response(self, transport, asks, &[Verdict::Ruled(ruling)]))
     }
 
     async fn rate_limit_asked(
@@ -105,7 +105,7 @@ impl App {
             for (ask, limiter) in asked {
                 verdicts.push(self.decide_alone(transport, ask, limiter.as_ref()).await);
             }
-            return Ok(answer::response(self, &asks, &verdicts));
+            return Ok(answer::response(self, transport, &asks, &verdicts));
         }
         let mut standings = Vec::with_capacity(asks.len());
         let mut refused = false;
@@ -129,7 +129,7 @@ impl App {
                 }
             });
         }
-        Ok(answer::response(self, &asks, &verdicts))
+        Ok(answer::response(self, transport, &asks, &verdicts))
     }
 
     fn sent_limiter(&self, ask: &Ask<'_>) -> Result<Option<ClientLimiter>, Wrong> {

@@ -21,7 +21,7 @@ use crate::client_limits::Listed;
 pub(super) struct Decision<'r> {
     allowed: bool,
     reason: &'static str,
-    /// The rule or list that decided.
+    /// The rule or list that decided, by its public name.
     rule: Option<Cow<'r, str>>,
     /// Null where nothing limits, as is `remaining`.
     limit: Option<u64>,
@@ -50,7 +50,8 @@ pub(super) struct Refunded<'r> {
 
 #[derive(Debug)]
 struct RuleDecision<'r> {
-    rule: Cow<'r, str>,
+    /// The public name, if there is one.
+    rule: Option<Cow<'r, str>>,
     allowed: bool,
     shadow: bool,
     limit: u64,
@@ -75,7 +76,7 @@ impl<'r> Decision<'r> {
         Decision {
             allowed,
             reason: reason(ruling.reason()),
-            rule: rule.map(Cow::Borrowed),
+            rule: ruling.public_rule().map(Cow::Borrowed),
             limit: decided.map_or_else(unlimited, |of| limited(of.limit())),
             remaining: decided.map_or_else(unlimited, |of| limited(of.remaining())),
             retry_after_ms: if allowed { Some(0) } else { wait().map(millis) },
@@ -122,7 +123,7 @@ impl Decision<'static> {
 impl<'r> RuleDecision<'r> {
     fn of_own((limit, decision): &(Limit, tollgate::Decision)) -> RuleDecision<'static> {
         RuleDecision {
-            rule: Cow::Owned(limit.to_string()),
+            rule: Some(Cow::Owned(limit.to_string())),
             allowed: decision.is_allowed(),
             shadow: false,
             limit: decision.limit(),
@@ -135,7 +136,7 @@ impl<'r> RuleDecision<'r> {
 
     fn new(rule: &RuleFigures<'r>) -> RuleDecision<'r> {
         RuleDecision {
-            rule: Cow::Borrowed(rule.rule()),
+            rule: rule.public_name().map(Cow::Borrowed),
             allowed: rule.is_allowed(),
             shadow: rule.is_shadow(),
             limit: rule.limit(),
@@ -230,7 +231,7 @@ impl<'r> Refunded<'r> {
 impl RuleDecision<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
-        object.text("rule", &*self.rule);
+        object.text("rule", self.rule.as_deref());
         object.truth("allowed", self.allowed);
         object.truth("shadow", self.shadow);
         object.number("limit", self.limit);

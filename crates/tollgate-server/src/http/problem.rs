@@ -98,13 +98,14 @@ impl Problem {
                 Problem::new(StatusCode::FORBIDDEN, "this client may not pass")
             }
             (None, Reason::StoreAway) => {
-                Problem::reduced(ruling.rule().into_iter().map(str::to_owned).collect(), tells)
+                let violated = ruling.public_rule().into_iter().map(str::to_owned);
+                Problem::reduced(violated.collect(), tells)
             }
             _ => {
                 let refusing =
                     ruling.rules().filter(|rule| !rule.is_shadow() && !rule.is_allowed());
-                let violated = refusing.map(|rule| rule.rule().to_owned()).collect();
-                Problem::limited(violated, fields, tells)
+                let violated = refusing.filter_map(|rule| rule.public_name().map(str::to_owned));
+                Problem::limited(violated.collect(), fields, tells)
             }
         };
         problem.detail = problem.detail.filter(|_| tells == Verbosity::Full);

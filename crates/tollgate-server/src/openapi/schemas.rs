@@ -147,7 +147,7 @@ fn answered() -> Value {
         "Reserved": object(reserved, &always),
         "Decision": decision,
         "RuleDecision": object(json!({
-            "rule": text(), "allowed": truth(), "shadow": truth(), "limit": count(), "leased": truth(),
+            "rule": maybe("string"), "allowed": truth(), "shadow": truth(), "limit": count(), "leased": truth(),
             "remaining": count(), "retry_after_ms": maybe("integer"), "reset_after_ms": count(),
         }), &["rule", "allowed", "shadow", "limit", "remaining", "retry_after_ms", "reset_after_ms"]),
         "Decisions": whole(json!({"decisions": list(&refer("Decision"))})),

@@ -139,10 +139,7 @@ pub(super) fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), Stri
     named(writer, "retry_after").integer(ruling.retry_after().map_or(-1, seconds));
     named(writer, "reset_after").integer(seconds(ruling.reset_after()));
     named(writer, "delay_ms").integer(millis(ruling.delay()));
-    match ruling.rule() {
-        Some(rule) => named(writer, "rule").bulk(rule.as_bytes()),
-        None => named(writer, "rule").null(),
-    }
+    name(named(writer, "rule"), ruling.public_rule());
     named(writer, "reason").bulk(reason(ruling.reason()).as_bytes());
     Ok(())
 }
@@ -152,7 +149,7 @@ pub(super) fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), Str
     writer.array(ruling.rules().count());
     for rule in ruling.rules() {
         writer.map(7);
-        named(writer, "rule").bulk(rule.rule().as_bytes());
+        name(named(writer, "rule"), rule.public_name());
         named(writer, "limit").units(rule.limit());
         named(writer, "remaining").units(rule.remaining());
         named(writer, "retry_after").integer(rule.retry_after().map_or(-1, seconds));
@@ -193,6 +190,14 @@ fn refuse_error(ruling: &Ruling) -> Result<(), String> {
 fn named<'w, 'o>(writer: &'w mut Writer<'o>, name: &str) -> &'w mut Writer<'o> {
     writer.bulk(name.as_bytes());
     writer
+}
+
+/// Writes the public name of a rule, or nothing if it has none.
+fn name(writer: &mut Writer<'_>, name: Option<&str>) {
+    match name {
+        Some(name) => writer.bulk(name.as_bytes()),
+        None => writer.null(),
+    }
 }
 
 /// A number of units, or nothing where nothing limits.

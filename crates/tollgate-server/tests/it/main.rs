@@ -13,6 +13,7 @@ mod grpc;
 mod hostile;
 mod http;
 mod own_limits;
+mod public_names;
 mod redis_store;
 mod resp;
 mod support;

@@ -34,7 +34,7 @@ fn body(refusal: &Refusal) -> String {
     let limited = refusal.why == Why::Limited && refusal.verbosity == Verbosity::Full;
     if let Some(answer) = refusal.answer.as_ref().filter(|_| limited) {
         json.push_str(",\"violated-policies\":[");
-        for (position, name) in answer.violated().into_iter().enumerate() {
+        for (position, name) in answer.violated_public().into_iter().enumerate() {
             json.push_str(if position > 0 { "," } else { "" });
             push_string(&mut json, name);
         }

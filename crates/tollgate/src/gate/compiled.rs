@@ -1,7 +1,7 @@
 //! A policy made ready: names are numbers, numbers are plans, conditions are indexed.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -37,6 +37,7 @@ pub(super) struct Compiled {
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) name: Arc<str>,
+    pub(super) client_name: ClientName,
     pub(super) key: Box<[(Attribute, Option<Box<str>>)]>,
     /// What finds the states of its first, second … limit.
     pub(super) counters: Box<[Fingerprints]>,
@@ -46,6 +47,13 @@ pub(super) struct CompiledRule {
     pub(super) cost: CompiledCost,
     pub(super) shadow: bool,
     pub(super) block: Option<Block>,
+}
+
+/// The name of a rule that clients see, or a number in its place.
+#[derive(Clone, Debug)]
+pub(super) struct ClientName {
+    text: Box<str>,
+    is_number: bool,
 }
 
 /// A rule's limits; none where everything passes.
@@ -77,8 +85,11 @@ impl Compiled {
         let entries = entries.collect();
         let index = Index::new(entries, attributes.len());
         let lists = Entry::try_from(policy.allow.len() + policy.deny.len()).unwrap_or(Entry::MAX);
-        let compile = |rule| CompiledRule::new(rule, &policy, &attributes, memory);
-        let rules = policy.rules.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        let compile = |(rule, client_name)| {
+            CompiledRule::new((rule, client_name), &policy, &attributes, memory)
+        };
+        let named = policy.rules.iter().zip(ClientName::of_rules(&policy));
+        let rules = named.map(compile).collect::<Result<Vec<_>, _>>()?;
         let numbers = rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number));
         let numbers = numbers.collect();
         let tier_from = attributes.number(&policy.tier_from);
@@ -132,7 +143,7 @@ impl Compiled {
 
 impl CompiledRule {
     fn new(
-        rule: &Rule,
+        (rule, client_name): (&Rule, ClientName),
         policy: &Policy,
         attributes: &Attributes,
         memory: &Memory,
@@ -151,6 +162,7 @@ impl CompiledRule {
         let most = of_tiers.max().unwrap_or(0).max(terms.len()).max(1);
         Ok(CompiledRule {
             name: rule.name.as_str().into(),
+            client_name,
             key: key.collect(),
             counters: (0..most).map(|position| counter(rule, position, memory)).collect(),
             terms,
@@ -179,6 +191,39 @@ impl CompiledRule {
     pub(super) fn terms(&self, tier: Option<&str>) -> (&Terms, bool) {
         let of_tier = tier.and_then(|tier| self.tiers.iter().find(|(name, _)| **name == *tier));
         of_tier.map_or((&self.terms, false), |(_, terms)| (terms, true))
+    }
+}
+
+impl ClientName {
+    /// Returns the names of the rules of `policy`, in order. A rule without a public name is
+    /// numbered among those of the policy, not of one request: a client that keeps quotas by the
+    /// names in header fields must not take two rules for one.
+    fn of_rules(policy: &Policy) -> Vec<ClientName> {
+        let given = |rule: &Rule| match &rule.public_name {
+            None => Some(rule.name.clone()),
+            Some(name) => Some(name.clone()).filter(|name| !name.is_empty()),
+        };
+        let taken: HashSet<String> = policy.rules.iter().filter_map(given).collect();
+        let numbers = (1_usize..).map(|number| format!("limit-{number}"));
+        let mut numbers = numbers.filter(|name| !taken.contains(name));
+        let name = |rule| match given(rule) {
+            Some(name) => ClientName { text: name.into(), is_number: false },
+            None => {
+                let number = numbers.next().unwrap_or_default();
+                ClientName { text: number.into(), is_number: true }
+            }
+        };
+        policy.rules.iter().map(name).collect()
+    }
+
+    /// Returns the name, if clients see one.
+    pub(super) fn name(&self) -> Option<&str> {
+        (!self.is_number).then_some(&self.text)
+    }
+
+    /// Returns the name, or the number in its place.
+    pub(super) fn name_or_number(&self) -> &str {
+        &self.text
     }
 }
 

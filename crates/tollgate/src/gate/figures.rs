@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compiled::ClientName;
 use super::told::Told;
 use crate::limit::Limit;
 use crate::store::memory::Named;
@@ -11,6 +12,7 @@ use crate::store::memory::Named;
 #[derive(Clone, Debug)]
 pub struct RuleFigures<'a> {
     pub(super) name: &'a str,
+    pub(super) client_name: &'a ClientName,
     pub(super) named: Option<Arc<Named>>,
     pub(super) charge: Told,
     /// The longest delay of the rule's limits.
@@ -22,6 +24,16 @@ impl<'a> RuleFigures<'a> {
     /// The rule's name.
     pub fn rule(&self) -> &'a str {
         self.name
+    }
+
+    /// The name of the rule that clients see, if they see one.
+    pub fn public_name(&self) -> Option<&'a str> {
+        self.client_name.name()
+    }
+
+    /// The public name, or a number in its place, for fields that cannot do without a name.
+    pub(crate) fn header_name(&self) -> &'a str {
+        self.client_name.name_or_number()
     }
 
     /// The limit in force for this request; `None` where there is none and the key is blocked.

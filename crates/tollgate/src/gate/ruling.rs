@@ -8,7 +8,7 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 
 use super::InForce;
-use super::compiled::Listed;
+use super::compiled::{CompiledRule, Listed};
 use super::decide::{Answer, Deciding, Mode};
 use super::figures::RuleFigures;
 use super::hold::Scaled;
@@ -195,15 +195,28 @@ impl Ruling {
         match self.list {
             Some(Listed::Allow(number)) => Some(&policy.allow[number].name),
             Some(Listed::Deny(number)) => Some(&policy.deny[number].name),
-            _ => {
-                let aside = || self.aside.map(|rule| rule as usize);
-                self.deciding_rule().or_else(aside).map(|number| self.name(number))
-            }
+            _ => self.named_rule().map(|number| &*self.compiled(number).name),
         }
     }
 
-    fn name(&self, rule: usize) -> &str {
-        &self.in_force.compiled.rules[rule].name
+    /// The public name of the rule or list that decided: the one that clients see. `None` also
+    /// where it is hidden.
+    pub fn public_rule(&self) -> Option<&str> {
+        let policy = &self.in_force.compiled.policy;
+        match self.list {
+            Some(Listed::Allow(number)) => policy.allow[number].client_name(),
+            Some(Listed::Deny(number)) => policy.deny[number].client_name(),
+            _ => self.named_rule().and_then(|number| self.compiled(number).client_name.name()),
+        }
+    }
+
+    /// The number of the rule that decided, also if it let everything pass without the store.
+    fn named_rule(&self) -> Option<usize> {
+        self.deciding_rule().or_else(|| self.aside.map(|rule| rule as usize))
+    }
+
+    fn compiled(&self, rule: usize) -> &CompiledRule {
+        &self.in_force.compiled.rules[rule]
     }
 
     /// The most that a new key admits at one instant; `u64::MAX` where nothing limits.
@@ -314,8 +327,9 @@ impl Ruling {
                 (charge, memory.limit(charge.ruled.limit), delay.unwrap_or_default())
             }
         };
-        let (name, degraded) = (self.name(charge.ruled.rule as usize), self.degraded);
-        Some((RuleFigures { name, named, charge, delay, degraded }, of_rule.len()))
+        let (rule, degraded) = (self.compiled(charge.ruled.rule as usize), self.degraded);
+        let (name, client_name) = (&*rule.name, &rule.client_name);
+        Some((RuleFigures { name, client_name, named, charge, delay, degraded }, of_rule.len()))
     }
 }
 

@@ -16,7 +16,10 @@ const LEASED: &str = "tollgate-leased";
 /// What is told of one limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
-    pub(super) name: &'a str,
+    /// The rule's own name, which clients may not see.
+    pub(super) rule: &'a str,
+    /// The name that clients see.
+    name: &'a str,
     limit: u64,
     remaining: u64,
     pub(super) next_after: Duration,
@@ -37,7 +40,8 @@ impl<'a> Line<'a> {
     pub(super) fn of_rule(figures: &RuleFigures<'a>, dialect: Dialect) -> Line<'a> {
         let numbers = figures.numbers();
         Line {
-            name: figures.rule(),
+            rule: figures.rule(),
+            name: figures.header_name(),
             // A rule without a limit is told of where its key is blocked.
             limit: if numbers.is_some() { figures.limit() } else { 0 },
             remaining: figures.remaining(),
@@ -53,6 +57,7 @@ impl<'a> Line<'a> {
         dialect: Dialect,
     ) -> Line<'a> {
         Line {
+            rule: name,
             name,
             limit: decision.limit(),
             remaining: decision.remaining(),

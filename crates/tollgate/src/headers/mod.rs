@@ -148,7 +148,7 @@ impl HeaderStyle {
             // In front, where every dialect looks for it.
             if lines.len() > 1 {
                 let deciding = ruling.rule();
-                let place = lines.iter().position(|line| Some(line.name) == deciding);
+                let place = lines.iter().position(|line| Some(line.rule) == deciding);
                 lines[..=place.unwrap_or(0)].rotate_right(1);
             }
             told = lines.first().map_or(Duration::ZERO, |line| line.next_after);

@@ -92,6 +92,7 @@ impl Problems {
         for (number, rule) in policy.rules.iter().enumerate() {
             let at = |setting| Place::Rule(number, setting);
             self.name(at("name"), &rule.name);
+            self.public_name(at("public_name"), rule.public_name.as_deref());
             if !seen.insert(&rule.name) && !rule.name.is_empty() {
                 let message =
                     format!("a second rule {:?}, every rule needs a name of its own", rule.name);
@@ -133,6 +134,7 @@ impl Problems {
                 false => Place::Deny(number, setting),
             };
             self.name(at("name"), &list.name);
+            self.public_name(at("public_name"), list.public_name.as_deref());
             let is_taken = rules.contains(list.name.as_str()) || !seen.insert(&list.name);
             if is_taken && !list.name.is_empty() {
                 let message =
@@ -198,6 +200,13 @@ impl Problems {
                 "the name {name:?} has characters that headers cannot carry, use printable ASCII without \" and \\"
             );
             self.add(place, message);
+        }
+    }
+
+    /// Checks a name that clients see, which may be empty.
+    fn public_name(&mut self, place: Place, name: Option<&str>) {
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            self.name(place, name);
         }
     }
 

@@ -15,6 +15,9 @@ use crate::limit::Limit;
 pub struct Rule {
     /// What decisions call it; state is kept under it. Printable ASCII without `"` and `\`.
     pub name: String,
+    /// The name that clients see in place of `name`. An empty one hides the name: header fields
+    /// that need one then have a number, such as `limit-1`.
+    pub public_name: Option<String>,
     /// Attributes and what must hold for each; all must.
     pub matches: Vec<(String, Condition)>,
     /// The attributes whose values are counted together; none means one counter for everybody.
@@ -111,6 +114,8 @@ pub enum OnStoreError {
 pub struct Listing {
     /// What decisions call it.
     pub name: String,
+    /// The name that clients see in place of `name`; an empty one hides the name.
+    pub public_name: Option<String>,
     /// Attributes and what must hold for each; all must.
     pub matches: Vec<(String, Condition)>,
 }
@@ -120,6 +125,7 @@ impl Rule {
     pub fn new(name: impl Into<String>) -> Rule {
         Rule {
             name: name.into(),
+            public_name: None,
             matches: Vec::new(),
             key: Vec::new(),
             numbers: Numbers::Limits(Vec::new()),
@@ -132,6 +138,26 @@ impl Rule {
             lease_ttl: None,
             lease_share: None,
         }
+    }
+
+    /// Shows clients this name in place of the rule's own. An empty one hides the name.
+    ///
+    /// ```
+    /// use tollgate::{Gate, HeaderStyle, Limit, Policy, Request, Rule};
+    ///
+    /// let rule = Rule::new("edge|path=/internal").public_name("").limit(Limit::per_minute(60));
+    /// let gate = Gate::new(Policy::new().rule(rule))?;
+    /// let ruling = gate.check(&Request::new());
+    /// assert_eq!(ruling.rule(), Some("edge|path=/internal"));
+    /// assert_eq!(ruling.public_rule(), None);
+    /// let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+    /// assert_eq!(fields.get("ratelimit"), Some("\"limit-1\";r=59;t=1"));
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn public_name(mut self, name: impl Into<String>) -> Rule {
+        self.public_name = Some(name.into());
+        self
     }
 
     /// Only for requests whose `attribute` fulfils `condition`; a text is the value it must have.
@@ -222,7 +248,20 @@ impl Rule {
 impl Listing {
     /// A list that holds everybody.
     pub fn new(name: impl Into<String>) -> Listing {
-        Listing { name: name.into(), matches: Vec::new() }
+        Listing { name: name.into(), public_name: None, matches: Vec::new() }
+    }
+
+    /// Shows clients this name in place of the list's own. An empty one hides the name.
+    #[must_use]
+    pub fn public_name(mut self, name: impl Into<String>) -> Listing {
+        self.public_name = Some(name.into());
+        self
+    }
+
+    /// The name that clients see, if they see one.
+    pub(crate) fn client_name(&self) -> Option<&str> {
+        let name = self.public_name.as_deref().unwrap_or(&self.name);
+        Some(name).filter(|name| !name.is_empty())
     }
 
     /// Only requests whose `attribute` fulfils `condition`.

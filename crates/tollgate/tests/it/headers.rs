@@ -295,3 +295,40 @@ fn a_dialect_is_named_or_the_error_says_which_there_are() {
         "unknown dialect \"draft-12\", must be one of draft-11, draft-07, draft-06, x-epoch, x-delta, off"
     );
 }
+
+#[test]
+fn rules_without_a_public_name_have_numbers_that_stay_theirs_in_every_response() {
+    let rule = |name: &str| Rule::new(name).matches(name, "yes").limit(Limit::per_minute(60));
+    let policy = Policy::new()
+        .rule(rule("secret-a").public_name(""))
+        .rule(rule("open"))
+        .rule(rule("secret-b").public_name(""))
+        // Its name is taken, so that the number is not.
+        .rule(rule("limit-1"))
+        .rule(rule("other").public_name("shown"));
+    let gate = Gate::new(policy).unwrap();
+    let told = |attributes: &[(&str, &str)], field: &str| -> Vec<String> {
+        let ruling = gate.check(&attributes.iter().copied().collect::<Request<'_>>());
+        let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+        items(fields.get(field).unwrap()).iter().map(name).collect()
+    };
+    let all: Vec<_> =
+        ["secret-a", "open", "secret-b", "limit-1", "other"].map(|name| (name, "yes")).into();
+    for field in ["ratelimit", "ratelimit-policy"] {
+        let mut names = told(&all, field);
+        names.sort();
+        assert_eq!(names, ["limit-1", "limit-2", "limit-3", "open", "shown"]);
+        assert_eq!(told(&all[2..3], field), ["limit-3"]);
+        assert_eq!(told(&all[..1], field), ["limit-2"]);
+    }
+}
+
+#[test]
+fn deciding_rule_comes_first_if_its_name_is_hidden() {
+    let rule = |name: &str, count| Rule::new(name).public_name("").limit(Limit::per_minute(count));
+    let gate = Gate::new(Policy::new().rule(rule("wide", 60)).rule(rule("narrow", 1))).unwrap();
+    let ruling = gate.check(&Request::new());
+    let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+    let names: Vec<_> = items(fields.get("ratelimit").unwrap()).iter().map(name).collect();
+    assert_eq!((ruling.rule(), names), (Some("narrow"), vec!["limit-2".into(), "limit-1".into()]));
+}

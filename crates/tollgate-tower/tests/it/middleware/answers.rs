@@ -143,6 +143,17 @@ async fn a_gate_decides_by_all_rules_and_tells_of_them() {
 }
 
 #[tokio::test]
+async fn names_that_are_hidden_from_clients_are_still_there_for_handlers() {
+    let rule = Rule::new("secret").public_name("").limit(Limit::per_minute(1));
+    let shown = Rule::new("internal").public_name("shown").limit(Limit::per_minute(1));
+    let layer = by_user(Policy::new().rule(rule).rule(shown));
+    let allowed = ask(&layer, from("192.0.2.1")).await;
+    assert_eq!(header(&allowed, "ratelimit"), Some("\"limit-1\";r=0;t=60, \"shown\";r=0;t=60"));
+    let denied = ask(&layer, from("192.0.2.1")).await;
+    assert_eq!(problem(denied).await["violated-policies"], serde_json::json!(["shown"]));
+}
+
+#[tokio::test]
 async fn who_is_on_the_list_of_those_who_never_pass_gets_a_403() {
     let layer = by_user(api());
     let refused = ask(&layer, with(from("192.0.2.1"), "x-user", "mallory")).await;

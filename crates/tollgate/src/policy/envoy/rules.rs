@@ -104,7 +104,7 @@ impl<'d> Writer<'d, '_> {
     /// applies limits that clients bring only in domains of its files. The rule applies to no
     /// descriptor.
     fn domain_alone(&mut self, way: &Way) {
-        let mut rule = Rule::new(self.names.take(None, way));
+        let mut rule = Rule::new(self.names.take(None, way)).public_name("");
         rule.matches = vec![
             (DOMAIN.to_owned(), Condition::Is(self.domain.name.clone())),
             (DESCRIPTOR.to_owned(), Condition::Absent),
@@ -145,6 +145,9 @@ impl<'d> Writer<'d, '_> {
             return;
         }
         let (matches, key) = self.matches();
+        // Clients see only the name that the file gives: the way to a descriptor is internal.
+        let given = limit.name.as_deref().unwrap_or_default();
+        let public_name = (given != name).then(|| given.to_owned());
         match limit.numbers {
             Amount::Per { count: 0, .. } if descriptor.shadow => {
                 let message =
@@ -153,10 +156,11 @@ impl<'d> Writer<'d, '_> {
             }
             Amount::Per { count: 0, .. } => {
                 self.written.deny_lines.push(limit.line);
-                self.written.policy.deny.push(Listing { name, matches });
+                self.written.policy.deny.push(Listing { name, public_name, matches });
             }
             Amount::Per { .. } | Amount::Unlimited => {
                 let mut rule = Rule::new(name).key(key);
+                rule.public_name = public_name;
                 rule.matches = matches;
                 rule.shadow = descriptor.shadow;
                 rule.numbers = numbers(&limit.numbers);

@@ -76,6 +76,7 @@ pub(crate) const POLICY: &[Key] = &[
 /// `[[rule]]`
 pub(crate) const RULE: &[Key] = &[
     key("name", Kind::Text, "What decisions call the rule; state is kept under it."),
+    key("public_name", Kind::Text, "The name that clients see instead; \"\" hides the name."),
     key("match", Kind::Match, "Attributes and what must hold for each; all must."),
     key("key", Kind::Parts, "Attributes whose values are counted together; [] is everybody."),
     key("defaults", Kind::Attributes, "What a request without this attribute of key counts as."),
@@ -94,6 +95,7 @@ pub(crate) const RULE: &[Key] = &[
 /// `[[allow]]` and `[[deny]]`
 pub(crate) const LIST: &[Key] = &[
     key("name", Kind::Text, "What decisions call the list; allow-1, deny-2 and so on if not said."),
+    key("public_name", Kind::Text, "The name that clients see instead; \"\" hides the name."),
     key(
         "match",
         Kind::SomeMatch,

@@ -27,6 +27,10 @@ pub(super) fn listing<'t>(
     if let Some(value) = fields.get("name") {
         listing.name = text(report, owner.at("name"), "name", value).unwrap_or_default().to_owned();
     }
+    if let Some(value) = fields.get("public_name") {
+        let public = text(report, owner.at("public_name"), "public_name", value);
+        listing.public_name = public.map(str::to_owned);
+    }
     let here = owner.at("match");
     match fields.get("match") {
         None => {

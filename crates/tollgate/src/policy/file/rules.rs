@@ -24,6 +24,10 @@ pub(super) fn rule<'t>(report: &mut Report, number: usize, value: &'t Value<'t>)
     if let Some(value) = fields.get("name") {
         rule.name = text(report, owner.at("name"), "name", value).unwrap_or_default().to_owned();
     }
+    if let Some(value) = fields.get("public_name") {
+        let public = text(report, owner.at("public_name"), "public_name", value);
+        rule.public_name = public.map(str::to_owned);
+    }
     if let Some(value) = fields.get("match") {
         rule.matches = conditions(report, owner.at("match"), value);
     }

@@ -50,6 +50,9 @@ pub(super) fn policy(policy: &Policy) -> String {
 fn rule(out: &mut String, rule: &Rule) {
     head(out, "[[rule]]");
     line(out, "name", &quoted(&rule.name));
+    if let Some(name) = &rule.public_name {
+        line(out, "public_name", &quoted(name));
+    }
     if !rule.matches.is_empty() {
         line(out, "match", &conditions(&rule.matches));
     }
@@ -89,6 +92,9 @@ fn rule(out: &mut String, rule: &Rule) {
 fn list(out: &mut String, header: &str, list: &Listing) {
     head(out, header);
     line(out, "name", &quoted(&list.name));
+    if let Some(name) = &list.public_name {
+        line(out, "public_name", &quoted(name));
+    }
     line(out, "match", &conditions(&list.matches));
 }
 

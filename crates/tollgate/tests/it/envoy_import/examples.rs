@@ -210,8 +210,26 @@ descriptors:
     let loaded = Policy::from_envoy("edge.yaml", yaml).unwrap();
     let names: Vec<&str> = loaded.policy.rules.iter().map(|rule| &*rule.name).collect();
     assert_eq!(names, ["slow|edge|a", "slow|edge|b"]);
+    let public = loaded.policy.rules.iter().map(|rule| rule.public_name.as_deref());
+    assert_eq!(public.collect::<Vec<_>>(), [Some("slow"); 2]);
     assert_eq!(
         loaded.warnings[1].to_string(),
         r#"edge.yaml:5: rule "slow|edge|b": 2 limits are named "slow", this one is called "slow|edge|b""#
     );
+}
+
+#[test]
+fn public_name_is_the_one_that_the_file_gives_or_hidden() {
+    let yaml = "
+domain: edge
+descriptors:
+  - { key: a, rate_limit: { name: slow, unit: hour, requests_per_unit: 1 } }
+  - { key: b, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: c, rate_limit: { unit: hour, requests_per_unit: 0 } }
+";
+    let policy = Policy::from_envoy("edge.yaml", yaml).unwrap().policy;
+    let public = |name: &Option<String>| name.clone();
+    let rules: Vec<_> = policy.rules.iter().map(|rule| public(&rule.public_name)).collect();
+    assert_eq!(rules, [None, Some(String::new())]);
+    assert_eq!(public(&policy.deny[0].public_name), Some(String::new()));
 }

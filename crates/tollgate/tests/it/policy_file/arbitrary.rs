@@ -105,27 +105,38 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
+fn public_name() -> impl Strategy<Value = Option<String>> {
+    option::of("[ -!#-Z]{0,4}")
+}
+
 fn rule() -> impl Strategy<Value = Rule> {
     let address = (0..=32_u8, 0..=128_u8).prop_map(|(v4, v6)| AddressPrefix::new(v4, v6));
     let key = btree_map(name(), (option::of(text()), option::of(address)), 0..3);
     let counted = (prop_oneof![Just(Vec::new()), matches(3)], key, numbers());
+    let counted = (counted, public_name());
     let tiers = btree_map(text(), numbers(), 0..3);
     let rest = (tiers, cost(), any::<bool>(), option::of(block()), option::of(store_error()));
     // Not every limit may be leased, so no rule of these is.
     let lease = (any::<bool>(), option::of(lease_ttl()), option::of(1..=100_u8));
-    (counted, rest, lease).prop_map(|((matches, key, numbers), rest, (strict, ttl, share))| {
-        let mut rule = Rule::new("");
-        rule.matches = matches;
-        let parts = key.into_iter();
-        let parts =
-            parts.map(|(attribute, (default, address))| KeyPart { attribute, default, address });
-        rule.key = parts.collect();
-        rule.numbers = numbers;
-        (rule.tiers, rule.cost, rule.shadow, rule.block, rule.on_store_error) = rest;
-        (rule.sync, rule.lease_ttl) = (strict.then_some(SyncMode::Strict), ttl);
-        rule.lease_share = share;
-        rule
-    })
+    (counted, rest, lease).prop_map(
+        |(((matches, key, numbers), public_name), rest, (strict, ttl, share))| {
+            let mut rule = Rule::new("");
+            rule.public_name = public_name;
+            rule.matches = matches;
+            let parts = key.into_iter();
+            let parts = parts.map(|(attribute, (default, address))| KeyPart {
+                attribute,
+                default,
+                address,
+            });
+            rule.key = parts.collect();
+            rule.numbers = numbers;
+            (rule.tiers, rule.cost, rule.shadow, rule.block, rule.on_store_error) = rest;
+            (rule.sync, rule.lease_ttl) = (strict.then_some(SyncMode::Strict), ttl);
+            rule.lease_share = share;
+            rule
+        },
+    )
 }
 
 fn client() -> impl Strategy<Value = Override> {
@@ -144,7 +155,8 @@ fn client() -> impl Strategy<Value = Override> {
 
 /// A valid policy.
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
-    let lists = (vec(matches(2), 0..3), vec(matches(2), 0..3));
+    let list = || (matches(2), public_name());
+    let lists = (vec(list(), 0..3), vec(list(), 0..3));
     let tiers = btree_map(text(), option::of(numbers()), 0..3);
     let whole = (name(), option::of(text()), store_error(), option::of(name()));
     let whole = (whole, lease_ttl(), 1..=100_u8);
@@ -155,11 +167,11 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
                 rule.name = format!("rule-{number}");
                 policy.rules.push(rule);
             }
-            let named = |what: &str, lists: Vec<Vec<(String, Condition)>>| -> Vec<Listing> {
+            let named = |what: &str, lists: Vec<(Vec<(String, Condition)>, _)>| -> Vec<Listing> {
                 let numbered = lists.into_iter().enumerate();
-                let list = |(number, matches)| {
+                let list = |(number, (matches, public_name))| {
                     let mut list = Listing::new(format!("{what} {number}"));
-                    list.matches = matches;
+                    (list.matches, list.public_name) = (matches, public_name);
                     list
                 };
                 numbered.map(list).collect()

@@ -23,7 +23,7 @@ fn a_setting_of_a_rule_says_what_it_must_be() {
     refuses_rule(
         "foo = 1",
         &[
-            r#"t.toml:5: rule "r": unknown key `foo`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
+            r#"t.toml:5: rule "r": unknown key `foo`, use name, public_name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
         ],
     );
     refuses_rule(

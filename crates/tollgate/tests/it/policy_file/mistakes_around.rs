@@ -323,7 +323,7 @@ until = "soon"
             r#"t.toml:15: rule "search": unknown unit "hh" in "1000/hh", use ms, s, min, h, day, week"#,
             r#"t.toml:16: rule "search": count is 0, must be at least 1"#,
             r#"t.toml:18: rule "search": `block_for`: "15" is not a duration such as 15m or 1h 30m"#,
-            r#"t.toml:19: rule "search": unknown key `colour`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
+            r#"t.toml:19: rule "search": unknown key `colour`, use name, public_name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
             r#"t.toml:22: deny 1: `match` is empty, it would hold everybody; name an attribute"#,
             r#"t.toml:25: rule "serch": tier "pro": unknown rule "serch", did you mean "search"?"#,
             r#"t.toml:29: override 1: unknown rule "login""#,

@@ -18,7 +18,7 @@ foo = 1
 "#,
         &[
             r#"t.toml:5: rule "r": `limit` is there twice, keep one of them"#,
-            r#"t.toml:6: rule "r": unknown key `foo`, use name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
+            r#"t.toml:6: rule "r": unknown key `foo`, use name, public_name, match, key, defaults, limit, limits, tiers, cost, shadow, block_for, on_store_error, sync, lease_ttl, lease_share"#,
         ],
     );
     refuses("x", &["t.toml:1: not TOML: key with no value, expected `=`"]);
