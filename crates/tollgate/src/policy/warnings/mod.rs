@@ -5,6 +5,7 @@ mod implies;
 mod index;
 mod limits;
 mod reach;
+mod spelling;
 
 use std::collections::{HashMap, HashSet};
 
@@ -44,6 +45,7 @@ fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
     found.hidden_by_rules(policy, budget);
     found.tiers(policy);
     found.partition(policy);
+    found.0.extend(spelling::misspelled(policy));
     found.0
 }
 

@@ -299,3 +299,82 @@ tier = "gold"
         ],
     );
 }
+
+#[test]
+fn attribute_that_occurs_once_and_resembles_another_is_warned_of() {
+    let text = r#"
+[[rule]]
+name = "per-user"
+match = { user = { present = true } }
+key = ["user"]
+limit = "1/s"
+
+[[rule]]
+name = "search"
+match = { rout = "/search" }
+key = ["usr"]
+limit = "2/s"
+
+[[rule]]
+name = "write"
+match = { route = "/write" }
+key = ["tenant"]
+limit = "3/s"
+
+[[deny]]
+match = { Tenant = "mallory" }
+
+[[override]]
+client = { tennant = "acme" }
+limits = { write = "9/s" }
+"#;
+    warns(
+        text,
+        &[
+            r#"t.toml:11: rule "search": the attribute "usr" occurs only here and resembles "user" in `match` of rule "per-user" and 1 other place; write them alike if they are one"#,
+            r#"t.toml:16: rule "write": the attribute "route" occurs only here and resembles "rout" in `match` of rule "search"; write them alike if they are one"#,
+            r#"t.toml:21: deny "deny-1": the attribute "Tenant" occurs only here and resembles "tenant" in `key` of rule "write"; write them alike if they are one"#,
+            r#"t.toml:24: override 1: the attribute "tennant" occurs only here and resembles "tenant" in `key` of rule "write"; write them alike if they are one"#,
+        ],
+    );
+}
+
+#[test]
+fn attributes_of_realistic_policies_resemble_none() {
+    let rule = |name: &str, settings: &str| {
+        format!("[[rule]]\nname = \"{name}\"\n{settings}\nlimit = \"5/s\"\n\n")
+    };
+    let policies = [
+        // A gateway with versions and API tokens.
+        [
+            rule("tokens", "key = [\"token\"]\ncost = { attribute = \"tokens\" }"),
+            rule("v1", "match = { api_v1 = \"yes\" }\nkey = [\"app_id\"]"),
+            rule("v2", "match = { api_v2 = \"yes\" }\nkey = [\"api_id\"]"),
+            rule("net", "match = { src_ip = { present = true } }\nkey = [\"dst_ip\"]"),
+        ]
+        .concat(),
+        // Language models.
+        [
+            rule("chat", "match = { model = \"large\" }\nkey = [\"org\"]"),
+            rule("mode", "match = { mode = \"batch\" }\nkey = [\"user\"]"),
+        ]
+        .concat(),
+        // A shop: singular, plural and words with common endings.
+        [
+            rule("user", "match = { users = \"many\" }\nkey = [\"user\"]"),
+            rule("cart", "match = { cart = \"full\", cached = \"no\" }\nkey = [\"customer\"]"),
+            rule("cache", "match = { cache = \"cold\" }\nkey = [\"host\"]"),
+            rule("geo", "match = { state = \"CA\", stage = \"beta\" }\nkey = [\"zip\", \"ip\"]"),
+        ]
+        .concat(),
+        // Whatever an attribute is called if it occurs more than once.
+        [
+            rule("one", "match = { usr = \"a\" }\nkey = [\"user\"]"),
+            rule("two", "match = { user = \"b\" }\nkey = [\"usr\"]"),
+        ]
+        .concat(),
+    ];
+    for policy in policies {
+        warns(&policy, &[]);
+    }
+}
