@@ -326,3 +326,11 @@ pub(crate) const MAX_SIMULATED_CLIENTS: u64 = 1000;
 pub(crate) const MAX_SIMULATED_LIMITS: usize = 8;
 pub(crate) const MAX_SIMULATED_TRAFFIC: usize = 4;
 pub(crate) const MAX_SIMULATION: usize = 64 << 10;
+
+/// The most rejected files of an Envoy folder that readiness and metrics name: their text stays
+/// short, and the log names all.
+pub(crate) const MAX_REJECTED_FILES: usize = 20;
+
+/// The most bytes of the reason for which a file is rejected, in a label of a metric: the log has
+/// all of it.
+pub(crate) const MAX_REASON: usize = 200;

@@ -4,11 +4,13 @@ use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tollgate::{EnvoyFolder, RejectedFile};
 use tollgate_redis::{FallbackCounts, Histogram, LeaseCounts};
 
 use crate::app::App;
-use crate::bounds::{BOUNDS, Bound, TOP_RANKS};
+use crate::bounds::{BOUNDS, Bound, MAX_REASON, MAX_REJECTED_FILES, TOP_RANKS};
 use crate::client_limits::CLIENT_LIMITS;
+use crate::http::cut_to;
 use crate::metrics::{ByOutcome, Connections, OUTCOMES, TRANSPORTS, Transport};
 use crate::top::By;
 
@@ -230,8 +232,13 @@ fn write_policy(text: &mut String, app: &App) {
     let _ = writeln!(text, "{name}{{result=\"changed\"}} {changed}");
     let _ = writeln!(text, "{name}{{result=\"refused\"}} {refused}");
     let last = "1 if the last policy that was given could be put in force, else 0.";
-    let is_good = !reloads.last_refused.load(Ordering::Relaxed);
+    let rejected = app.operators.envoy_folder().map(EnvoyFolder::rejected);
+    let is_good = !reloads.last_refused.load(Ordering::Relaxed)
+        && rejected.as_ref().is_none_or(|files| files.is_empty());
     single(text, "policy_last_reload_successful", last, is_good.into());
+    if let Some(rejected) = &rejected {
+        write_rejected_files(text, rejected);
+    }
     let name = "tollgate_policy_info";
     family(
         text,
@@ -244,6 +251,23 @@ fn write_policy(text: &mut String, app: &App) {
     let name = "tollgate_build_info";
     family(text, name, "gauge", "Which Tollgate this is.");
     let _ = writeln!(text, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+/// The files of the Envoy folder that are rejected, with the first error of each.
+fn write_rejected_files(text: &mut String, rejected: &[RejectedFile]) {
+    let help = "Files of the Envoy folder that are rejected now.";
+    let count = u64::try_from(rejected.len()).unwrap_or(u64::MAX);
+    single(text, "envoy_files_rejected", help, count);
+    let name = "tollgate_envoy_file_rejected";
+    family(text, name, "gauge", "1 for each rejected file of the Envoy folder, with its reason.");
+    for file in rejected.iter().take(MAX_REJECTED_FILES) {
+        let reason = file.findings.first().map_or_else(String::new, |finding| match finding.line {
+            0 => finding.message.clone(),
+            line => format!("line {line}: {}", finding.message),
+        });
+        let (file, reason) = (escaped(&file.name), escaped(cut_to(&reason, MAX_REASON)));
+        let _ = writeln!(text, "{name}{{file=\"{file}\",reason=\"{reason}\"}} 1");
+    }
 }
 
 fn write_certificates(text: &mut String, app: &App) {

@@ -62,7 +62,7 @@ pub use admin::{Admin, AdminListen, AdminRole, AdminTokenError, AdminTokens};
 pub use backend::{Backend, Held};
 pub use bounds::Bounds;
 pub use http::ProxyHeaders;
-pub use reload::{ReloadCounts, Reloader};
+pub use reload::{ReloadCounts, Reloader, log_rejected_files};
 pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};
 pub use serve::{BindError, Server, ServerBuilder, Stopped};
 pub use tls::{Tls, TlsError, TlsListener};

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tollgate::{Finding, FolderLoaded, RejectedFile};
+
 use crate::app::App;
 use crate::metrics::add;
 use crate::tls::Acceptor;
@@ -36,6 +38,34 @@ impl Reloader {
     }
 }
 
+/// Logs the files of a folder that are rejected and were not before, with all their errors, and
+/// those that are accepted again.
+pub fn log_rejected_files(read: &FolderLoaded) {
+    for file in read.rejected.iter().filter(|file| file.is_new) {
+        file.findings.iter().for_each(|finding| tracing::error!("{}", harmless(finding)));
+        let (name, errors) = (&file.name, file.findings.len());
+        let outcome = outcome(file);
+        tracing::error!(file = %name.escape_debug(), errors, "Envoy file rejected, {outcome}");
+    }
+    for name in &read.recovered {
+        tracing::info!(file = %name.escape_debug(), "Envoy file accepted again");
+    }
+}
+
+/// Control characters of a file's text must not reach a terminal.
+fn harmless(finding: &Finding) -> String {
+    let text = finding.to_string();
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The consequence for the domain of a rejected file.
+pub(crate) fn outcome(file: &RejectedFile) -> &'static str {
+    match file.keeps_last {
+        true => "its last good version applies",
+        false => "nothing limits its domain",
+    }
+}
+
 /// Counts what becomes of policies, for `/metrics`. Clones count for the same server.
 #[derive(Clone, Debug)]
 pub struct ReloadCounts(Arc<App>);
@@ -50,9 +80,19 @@ impl ReloadCounts {
         self.count().changed()
     }
 
+    /// What was given is active already.
+    pub fn unchanged(&self) {
+        self.count().unchanged()
+    }
+
     /// What was given could not be put in force.
     pub fn refused(&self) {
         self.count().refused()
+    }
+
+    /// Files of a folder were rejected, and the policy is made of the others.
+    pub fn file_rejected(&self) {
+        self.count().file_rejected()
     }
 
     fn count(&self) -> &crate::metrics::Reloads {
@@ -64,6 +104,15 @@ impl crate::metrics::Reloads {
     pub(crate) fn changed(&self) {
         add(&self.changed);
         self.last_refused.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unchanged(&self) {
+        self.last_refused.store(false, Ordering::Relaxed);
+    }
+
+    /// The folder says whether a file is rejected now.
+    pub(crate) fn file_rejected(&self) {
+        add(&self.refused);
     }
 
     pub(crate) fn refused(&self) {

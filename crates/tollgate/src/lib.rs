@@ -54,13 +54,13 @@ pub use headers::{Dialect, HeaderFields, HeaderStyle, HeaderStyleError, Verbosit
 pub use key::{Key, KeyName, Part};
 pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
 pub use limiter::{Limiter, LimiterBuilder, Taken};
-#[cfg(feature = "envoy")]
-pub use policy::EnvoyDescriptor;
 pub use policy::{
     AddressPrefix, Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError,
     Override, Place, Policy, PolicyError, Problem, Request, Rule, SyncMode, normalize_path,
     normalize_path_within, uri_path,
 };
+#[cfg(feature = "envoy")]
+pub use policy::{EnvoyDescriptor, EnvoyFolder, FolderLoaded, RejectedFile};
 #[cfg(feature = "file")]
 pub use policy::{FileError, Finding, Loaded};
 pub use reservation::{Reservation, ReserveError};

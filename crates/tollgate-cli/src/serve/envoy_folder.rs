@@ -5,9 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use tollgate::{FileError, Finding, Loaded, Policy, PolicyError, Problem, Reload};
-use tollgate_server::{Backend, ReloadCounts};
+use tollgate::{EnvoyFolder, FileError, Finding, Loaded, Policy, PolicyError, Problem, Reload};
+use tollgate_server::{Backend, ReloadCounts, log_rejected_files};
 
+use super::config::Config;
 use super::{cannot, tell_reload};
 use crate::{Failure, policy_file};
 
@@ -16,9 +17,9 @@ use crate::{Failure, policy_file};
 const EVERY: Duration = Duration::from_millis(250);
 
 /// A folder of Envoy ratelimit files, as it was when last looked at.
-pub(super) struct EnvoyFolder {
-    path: PathBuf,
-    /// What the policy in force was made of, or what was refused.
+pub(super) struct FollowedFolder {
+    folder: EnvoyFolder,
+    /// The files of the active policy, or of the folder that was rejected.
     known: Trace,
 }
 
@@ -32,18 +33,29 @@ pub(super) struct Following {
     thread: Option<JoinHandle<()>>,
 }
 
-impl EnvoyFolder {
-    /// The folder, and the policy of its files.
-    pub(super) fn open(path: &Path) -> Result<(EnvoyFolder, Loaded), Failure> {
+/// The folder at `path`, which is not read yet.
+pub(super) fn folder(config: &Config, path: &Path) -> EnvoyFolder {
+    let folder = EnvoyFolder::new(path);
+    if config.strict { folder.strict() } else { folder }
+}
+
+impl FollowedFolder {
+    /// Reads the folder. Returns it with the policy of its files, and logs those that are rejected.
+    pub(super) fn open(folder: EnvoyFolder) -> Result<(FollowedFolder, Loaded), Failure> {
         // Before they are read, so that no change goes unseen.
-        let known = trace(path);
-        let loaded = Policy::load_envoy_folder(path)
-            .map_err(|error| Failure::Files(policy_file::lines(&error.findings)))?;
-        Ok((EnvoyFolder { path: path.to_owned(), known }, loaded))
+        let known = trace(folder.path());
+        let read =
+            folder.load().map_err(|error| Failure::Files(policy_file::lines(&error.findings)))?;
+        log_rejected_files(&read);
+        Ok((FollowedFolder { folder, known }, read.loaded))
     }
 
-    /// Puts in force what the files say whenever that is something else. Where any is wrong, what
-    /// was in force stays.
+    /// Returns the folder itself, which knows the rejected files.
+    pub(super) fn folder(&self) -> EnvoyFolder {
+        self.folder.clone()
+    }
+
+    /// Activates what the files say whenever that changes.
     pub(super) fn follow(
         self,
         backend: &Backend,
@@ -60,27 +72,39 @@ impl EnvoyFolder {
     fn look_until(mut self, stopped: &Receiver<()>, backend: &Backend, counts: &ReloadCounts) {
         let mut seen = self.known.clone();
         while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            let now = trace(&self.path);
+            let now = trace(self.folder.path());
             if now != self.known && now == seen {
                 self.known.clone_from(&now);
-                tell_reload(&reload(&self.path, backend), counts);
+                match reload(&self.folder, backend, counts) {
+                    Some(reload) => tell_reload(&reload, counts),
+                    None => counts.unchanged(),
+                }
             }
             seen = now;
         }
     }
 }
 
-fn reload(path: &Path, backend: &Backend) -> Reload {
-    match Policy::load_envoy_folder(path) {
-        Ok(loaded) => match backend.replace(loaded.policy.clone()) {
-            Ok(()) => Reload::Changed(loaded),
-            Err(error) => Reload::Refused(of_gate(path, &error)),
-        },
-        Err(error) => Reload::Refused(error),
+/// Reads the folder and activates its policy. `None` if that is active already.
+fn reload(folder: &EnvoyFolder, backend: &Backend, counts: &ReloadCounts) -> Option<Reload> {
+    let read = match folder.load() {
+        Ok(read) => read,
+        Err(error) => return Some(Reload::Refused(error)),
+    };
+    log_rejected_files(&read);
+    if read.rejected.iter().any(|file| file.is_new) {
+        counts.file_rejected();
     }
+    if *backend.policy() == read.loaded.policy {
+        return None;
+    }
+    Some(match backend.replace(read.loaded.policy.clone()) {
+        Ok(()) => Reload::Changed(read.loaded),
+        Err(error) => Reload::Refused(of_gate(folder.path(), &error)),
+    })
 }
 
-/// What the gate has against a policy that the files' reader had nothing against.
+/// The problems that the gate has with a policy that could be read.
 fn of_gate(path: &Path, error: &PolicyError) -> FileError {
     let finding = |problem: &Problem| Finding {
         file: path.display().to_string(),

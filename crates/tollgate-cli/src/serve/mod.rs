@@ -33,7 +33,7 @@ use crate::signals::{Hangups, Signals};
 use crate::{Failure, policy_file};
 use banner::Banner;
 use config::{Config, Configured, Given, LogFormat, Reread, Store};
-use envoy_folder::EnvoyFolder;
+use envoy_folder::FollowedFolder;
 use notify::Notify;
 
 pub(crate) use banner::reached;
@@ -106,7 +106,7 @@ pub(crate) fn health_listener(file: Option<&Path>) -> Result<HealthListener, Fai
 }
 
 /// The policy over its store, and the folder it is from, if it is.
-fn backend(configured: &Configured) -> Result<(Backend, Option<EnvoyFolder>), Failure> {
+fn backend(configured: &Configured) -> Result<(Backend, Option<FollowedFolder>), Failure> {
     let config = &configured.config;
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     ratelimit_variables::check(config, variable)?;
@@ -114,7 +114,7 @@ fn backend(configured: &Configured) -> Result<(Backend, Option<EnvoyFolder>), Fa
     let (folder, loaded) = match (&config.policy, &config.envoy_config) {
         (Some(path), _) => (None, policy_file::read(path).map_err(wrong)?),
         (None, Some(path)) => {
-            let (folder, loaded) = EnvoyFolder::open(path)?;
+            let (folder, loaded) = FollowedFolder::open(envoy_folder::folder(config, path))?;
             (Some(folder), loaded)
         }
         (None, None) => (None, default_policy()?),
@@ -171,7 +171,7 @@ fn keep(config: &Config, backend: &Backend) -> Result<(), Failure> {
 
 async fn serve(
     configured: &Configured,
-    (backend, folder): (Backend, Option<EnvoyFolder>),
+    (backend, folder): (Backend, Option<FollowedFolder>),
     (out, paint): (&mut impl Write, Paint),
 ) -> Result<(), Failure> {
     let (config, policy) = (&configured.config, backend.policy());
@@ -179,7 +179,7 @@ async fn serve(
     let mut signals = Signals::new().map_err(cannot("wait for signals"))?;
     let hangups = Hangups::new().map_err(cannot("wait for signals"))?;
     let notify = Notify::from_environment().map_err(cannot("notify the service manager"))?;
-    let (admin, anybody) = operators::admin(config)?;
+    let (admin, anybody) = operators::admin(config, folder.as_ref().map(FollowedFolder::folder))?;
     let bound = server(config, backend.clone())?.admin(admin).bind().await;
     let server = bound.map_err(|error| Failure::Start(busy::explain(&error, config)))?;
     #[cfg(unix)]

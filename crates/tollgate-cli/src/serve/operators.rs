@@ -1,5 +1,6 @@
 //! Who may operate the server, as it is configured.
 
+use tollgate::EnvoyFolder;
 use tollgate_server::{Admin, AdminRole, AdminTokens};
 
 use super::busy::chain;
@@ -7,7 +8,10 @@ use super::config::Config;
 use crate::Failure;
 
 /// Who may, and whether that is anybody.
-pub(super) fn admin(config: &Config) -> Result<(Admin, bool), Failure> {
+pub(super) fn admin(
+    config: &Config,
+    folder: Option<EnvoyFolder>,
+) -> Result<(Admin, bool), Failure> {
     let mut tokens = AdminTokens::new();
     let wrong = |error| Failure::Usage(vec![chain(&error)]);
     for (token, name, role) in [
@@ -27,7 +31,7 @@ pub(super) fn admin(config: &Config) -> Result<(Admin, bool), Failure> {
     if config.insecure_admin {
         admin = admin.insecure();
     }
-    match (&config.policy, &config.envoy_config) {
+    match (&config.policy, folder) {
         (Some(file), _) => admin = admin.policy_file(file),
         (None, Some(folder)) => admin = admin.envoy_folder(folder),
         (None, None) => {}

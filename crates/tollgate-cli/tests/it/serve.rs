@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crate::support::{
-    Folder, TestServer, Transcript, assert_golden, event, events, log_text, read_answer,
+    Folder, TestServer, Transcript, assert_golden, assert_transcript, event, events, log_text,
+    read_answer,
 };
 use serde_json::json;
 use tollgate_testkit::{DEADLINE, Fault, FaultProxy, RedisServer, eventually};
@@ -224,15 +225,24 @@ fn a_folder_of_envoy_files_is_obeyed_and_read_again() {
     assert_eq!((limit("edge"), limit("mail")), (Some(5), Some(6)));
     folder.replace("edge.yaml", envoy("edge", "7"));
     wait_for("edge", Some(7));
-    // Wrong in one file and changed in another: both stay as they were.
+    // The last good version of a wrong file stays, and other files change meanwhile.
     folder.replace("edge.yaml", envoy("edge", "many"));
-    eventually("a policy that is refused", || refused() == 1);
+    eventually("a file is rejected", || refused() == 1);
+    assert_eq!(server.metric("tollgate_policy_last_reload_successful"), 0);
     folder.replace("mail.yml", envoy("mail", "8"));
-    eventually("another that is refused", || refused() == 2);
-    assert_eq!((limit("edge"), limit("mail")), (Some(7), Some(6)));
+    wait_for("mail", Some(8));
+    assert_eq!((limit("edge"), refused()), (Some(7), 1));
+    let ready = server.get("/readyz");
+    let expected =
+        "ready, degraded: the Envoy file edge.yaml is rejected, its last good version applies\n";
+    assert_eq!((ready.status, ready.body.as_str()), (200, expected));
+    assert_eq!(server.metric("tollgate_envoy_files_rejected"), 1);
     folder.replace("edge.yaml", envoy("edge", "9"));
     wait_for("edge", Some(9));
     assert_eq!(limit("mail"), Some(8));
+    assert_eq!(server.metric("tollgate_policy_last_reload_successful"), 1);
+    assert_eq!(server.metric("tollgate_envoy_files_rejected"), 0);
+    assert_eq!(server.get("/readyz").body, "ready\n");
     folder.replace("third.yaml", envoy("third", "1"));
     wait_for("third", Some(1));
     std::fs::remove_file(folder.path().join("third.yaml")).unwrap();
@@ -244,6 +254,76 @@ fn a_folder_of_envoy_files_is_obeyed_and_read_again() {
     let log = server.events_until(event("INFO", "stopped"));
     assert_golden("serve/log_envoy_folder", &server.log_text(&log));
     assert_eq!(server.ended().code, Some(0));
+}
+
+#[test]
+fn wrong_file_of_an_envoy_folder_is_rejected_alone_at_the_start() {
+    let folder = Folder::with(&[
+        ("limits/edge.yaml", &envoy("edge", "5")),
+        ("limits/mail.yaml", &envoy("mail", "many")),
+        ("limits/shop.yaml", "domain: shop\ndescriptors: 5\n"),
+    ]);
+    let server = TestServer::with_json_log(&folder, &["--envoy-config", "limits"]);
+    let log = server.events_until(event("INFO", "listening"));
+    assert_golden("serve/log_rejected_envoy_files", &server.log_text(&log));
+    assert_eq!(peek_domain(&server, "edge")["currentLimit"]["requestsPerUnit"], 5);
+    let ready = server.get("/readyz");
+    assert_eq!(ready.status, 200);
+    assert_golden("serve/ready_without_envoy_files", &ready.body);
+    let metrics = server.get("/metrics").body;
+    let series = metrics.lines().filter(|line| line.starts_with("tollgate_envoy_file"));
+    assert_golden("serve/metrics_rejected_envoy_files", &series.collect::<Vec<_>>().join("\n"));
+    assert_eq!(server.metric("tollgate_policy_last_reload_successful"), 0);
+    folder.replace("limits/mail.yaml", envoy("mail", "6"));
+    let mail = || peek_domain(&server, "mail")["currentLimit"]["requestsPerUnit"].as_u64();
+    eventually("the file is right", || mail() == Some(6));
+    assert_eq!(server.metric("tollgate_envoy_files_rejected"), 1);
+}
+
+#[test]
+fn strict_server_rejects_a_folder_with_a_wrong_file_or_none() {
+    let folder =
+        Folder::with(&[("edge.yaml", &envoy("edge", "5")), ("mail.yaml", &envoy("mail", "many"))]);
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    let arguments = ["serve", "--strict", "--envoy-config"];
+    let said = [".", "empty"].map(|path| folder.tollgate(&[&arguments[..], &[path]].concat()));
+    for said in &said {
+        assert_eq!(said.code, Some(2), "{}", said.err);
+    }
+    assert_transcript("serve/strict_envoy_folder", said);
+
+    folder.replace("mail.yaml", envoy("mail", "6"));
+    let server = TestServer::start(&folder, &["--strict", "--envoy-config", "."]);
+    let limit =
+        |domain| peek_domain(&server, domain)["currentLimit"]["requestsPerUnit"].as_u64().unwrap();
+    folder.replace("mail.yaml", envoy("mail", "many"));
+    folder.replace("edge.yaml", envoy("edge", "7"));
+    let refused = || server.metric("tollgate_policy_reloads_total{result=\"refused\"}");
+    eventually("the folder is rejected", || refused() >= 1);
+    assert_eq!((limit("edge"), limit("mail")), (5, 6));
+    assert_eq!(server.get("/readyz").body, "ready\n");
+}
+
+#[test]
+fn empty_envoy_folder_limits_nothing_until_it_has_files() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("limits")).unwrap();
+    let server = TestServer::with_json_log(&folder, &["--envoy-config", "limits"]);
+    let mut log = server.events_until(event("INFO", "listening"));
+    let limit = || peek_domain(&server, "edge")["currentLimit"]["requestsPerUnit"].as_u64();
+    assert_eq!(limit(), None);
+    // No file names the domain, so that limits of clients have no effect there.
+    let own = r#"{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "42"}], "limit": {"requestsPerUnit": 1, "unit": "HOUR"}}]}"#;
+    for _ in 0..3 {
+        assert_eq!(server.post("/json", own).status, 200);
+    }
+    folder.replace("limits/edge.yaml", envoy("edge", "5"));
+    eventually("the file is loaded", || limit() == Some(5));
+    std::fs::remove_file(folder.path().join("limits/edge.yaml")).unwrap();
+    eventually("the file is gone", || limit().is_none());
+    server.signal("TERM");
+    log.extend(server.events_until(event("INFO", "stopped")));
+    assert_golden("serve/log_empty_envoy_folder", &server.log_text(&log));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate::{Limit, Limiter};
+use tollgate::{EnvoyFolder, Limit, Limiter};
 
 use audit::{Audit, AuditFile};
 pub(crate) use guard::network;
@@ -122,12 +122,12 @@ impl Admin {
         self
     }
 
-    /// The policy is from the files of this folder, which are Envoy's, as
-    /// [`Policy::load_envoy_folder`](tollgate::Policy::load_envoy_folder) reads them; operators may
-    /// have them read again.
+    /// The policy is from the files of this folder, which are Envoy's; operators may have them read
+    /// again. Readiness and metrics name the files that are rejected: pass the folder from which
+    /// the policy was loaded, or a clone of it.
     #[must_use]
-    pub fn envoy_folder(mut self, path: impl Into<PathBuf>) -> Admin {
-        self.policy_source = Some(PolicySource::EnvoyFolder(path.into()));
+    pub fn envoy_folder(mut self, folder: EnvoyFolder) -> Admin {
+        self.policy_source = Some(PolicySource::EnvoyFolder(folder));
         self
     }
 }
@@ -181,6 +181,14 @@ impl Operators {
     /// Whether there is anything to read the policy from again.
     pub(crate) fn has_policy_source(&self) -> bool {
         self.policy_source.is_some()
+    }
+
+    /// Returns the folder of Envoy's files that the policy is from, if it is from one.
+    pub(crate) fn envoy_folder(&self) -> Option<&EnvoyFolder> {
+        match &self.policy_source {
+            Some(PolicySource::EnvoyFolder(folder)) => Some(folder),
+            _ => None,
+        }
     }
 
     /// Where the policy is from, as it is shown.

@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::call::{Answer, Begun, Call, Change, Reply, Who, wrong};
 use super::policy_changes::changes;
+use super::policy_source::SourceRead;
 use super::{AdminRole, guard};
 use crate::app::App;
 use crate::bounds::MAX_POLICY;
@@ -168,13 +169,20 @@ async fn read_again(app: &App, begun: &Begun) -> Answer {
     loop {
         // Before the file, so that nothing that was read later is replaced.
         let seen = Seen::new(app).await?;
-        let loaded = source.clone().load().await?.map_err(|error| {
+        let read = source.clone().load().await?.map_err(|error| {
             error.findings.iter().for_each(|finding| tracing::error!("{finding}"));
             tracing::error!("the policy was read again and stays as it was");
             refused(app, &error)
         })?;
+        let SourceRead { mut loaded, rejected, rejects_more } = read;
+        if rejects_more {
+            app.metrics.reloads.file_rejected();
+        }
+        let warnings = loaded.warnings.clone();
+        // They were logged as errors, and are part of the answer.
+        loaded.warnings.extend(rejected);
         if let Some(reply) = put_in_force((app, begun), &seen, &loaded, ("reload", None)).await? {
-            loaded.warnings.iter().for_each(|finding| tracing::warn!("{finding}"));
+            warnings.iter().for_each(|finding| tracing::warn!("{finding}"));
             tracing::info!(rules = loaded.policy.rules.len(), "the policy was read again");
             return Ok(reply);
         }

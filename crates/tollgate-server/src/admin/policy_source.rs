@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tollgate::{FileError, Loaded, Policy};
+use tollgate::{EnvoyFolder, FileError, Finding, Loaded, Policy};
 
 use crate::operate::{AdminFailure, blocking};
+use crate::reload::log_rejected_files;
 
 /// Where the policy is from.
 #[derive(Clone, Debug)]
@@ -13,15 +14,35 @@ pub(super) enum PolicySource {
     /// A policy file.
     File(PathBuf),
     /// A folder of Envoy's files.
-    EnvoyFolder(PathBuf),
+    EnvoyFolder(EnvoyFolder),
+}
+
+/// A policy that was read from its source.
+pub(super) struct SourceRead {
+    pub(super) loaded: Loaded,
+    /// The errors of files that are not part of it.
+    pub(super) rejected: Vec<Finding>,
+    /// Whether a file is rejected that was not before.
+    pub(super) rejects_more: bool,
 }
 
 impl PolicySource {
-    /// What it holds now.
-    pub(super) async fn load(self) -> Result<Result<Loaded, FileError>, AdminFailure> {
+    /// Reads what it holds now.
+    pub(super) async fn load(self) -> Result<Result<SourceRead, FileError>, AdminFailure> {
         blocking(move || match self {
-            PolicySource::File(path) => Policy::load(path),
-            PolicySource::EnvoyFolder(path) => Policy::load_envoy_folder(path),
+            PolicySource::File(path) => Policy::load(path).map(|loaded| SourceRead {
+                loaded,
+                rejected: Vec::new(),
+                rejects_more: false,
+            }),
+            PolicySource::EnvoyFolder(folder) => folder.load().map(|read| {
+                log_rejected_files(&read);
+                SourceRead {
+                    loaded: read.loaded,
+                    rejects_more: read.rejected.iter().any(|file| file.is_new),
+                    rejected: read.rejected.into_iter().flat_map(|file| file.findings).collect(),
+                }
+            }),
         })
         .await
     }
@@ -29,7 +50,9 @@ impl PolicySource {
 
 impl fmt::Display for PolicySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (PolicySource::File(path) | PolicySource::EnvoyFolder(path)) = self;
-        path.display().fmt(f)
+        match self {
+            PolicySource::File(path) => path.display().fmt(f),
+            PolicySource::EnvoyFolder(folder) => folder.path().display().fmt(f),
+        }
     }
 }

@@ -64,9 +64,7 @@ impl App {
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Wrong> {
         let mut asks = ask::read(request, &self.settings.bounds)?;
-        if asks.iter().any(|ask| ask.sent.is_some())
-            && !self.active_domains.contain(&self.backend.policy(), &request.domain)
-        {
+        if asks.iter().any(|ask| ask.sent.is_some()) && !self.names_domain(&request.domain) {
             asks.iter_mut().for_each(|ask| ask.sent = None);
         }
         if let Some(answer) = self.rate_limit_now(transport, &asks) {
@@ -75,6 +73,16 @@ impl App {
         // In a box of its own: it takes up ten kilobytes, and calls that need none of it would leave
         // them behind in the heap, where the next connection's buffers come to lie.
         Box::pin(self.rate_limit_asked(transport, asks)).await
+    }
+
+    /// Whether the policy names `domain`. A policy without rules is for all domains, unless it is
+    /// made of files, each of which would name one.
+    fn names_domain(&self, domain: &str) -> bool {
+        let policy = self.backend.policy();
+        let is_without_files = self.operators.envoy_folder().is_some()
+            && policy.rules.is_empty()
+            && policy.deny.is_empty();
+        !is_without_files && self.active_domains.contain(&policy, domain)
     }
 
     /// The answer where nothing has to be waited for, as nearly always: one descriptor that the

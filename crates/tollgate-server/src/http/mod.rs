@@ -30,7 +30,7 @@ pub(crate) use body::{Attributes, parse};
 pub(crate) use browser::{is_of_another_site, keep_to_us};
 pub(crate) use decision::{REASONS, json, millis, reason, text};
 pub(crate) use hold::Holds;
-pub(crate) use problem::{Problem, cut};
+pub(crate) use problem::{Problem, cut, cut_to};
 pub(crate) use serve::{NO_ROOM, serve, serve_health, serve_operators};
 
 /// Which headers of a proxy say what its client asks for. Only one family is believed: a proxy

@@ -7,11 +7,14 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use tollgate::{EnvoyFolder, RejectedFile};
 
 use super::browser::keep_to_us;
 use super::problem::Problem;
 use crate::app::App;
+use crate::bounds::MAX_REJECTED_FILES;
 use crate::exposition;
+use crate::reload::outcome;
 
 /// What people read.
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -28,22 +31,40 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response();
     }
     // Every rule says what to do without the store, so that this server answers all the same: who
-    // took it out of service would leave nobody to.
+    // took it out of service would leave nobody to. The same holds for a file that is rejected.
+    let mut reasons = Vec::new();
     match app.backend.health().and_then(|health| health.outage) {
-        None if !app.backend.is_up() => {
-            super::text(TEXT, "ready, degraded: the store has not been reached yet\n".to_owned())
-        }
-        None => super::text(TEXT, "ready\n".to_owned()),
-        Some(outage) => {
-            let text = format!(
-                "ready, degraded: the store {} has been away for {} s: {}\n",
-                outage.address,
-                outage.lasted.as_secs(),
-                outage.why
-            );
-            super::text(TEXT, text)
-        }
+        None if app.backend.is_up() => {}
+        None => reasons.push("the store has not been reached yet".to_owned()),
+        Some(outage) => reasons.push(format!(
+            "the store {} has been away for {} s: {}",
+            outage.address,
+            outage.lasted.as_secs(),
+            outage.why
+        )),
     }
+    reasons.extend(app.operators.envoy_folder().into_iter().flat_map(rejected_files));
+    if reasons.is_empty() {
+        return super::text(TEXT, "ready\n".to_owned());
+    }
+    let line = |reason: &String| format!("ready, degraded: {reason}\n");
+    super::text(TEXT, reasons.iter().map(line).collect())
+}
+
+/// The rejected files of a folder, by name: errors quote configuration, which this port does not
+/// show.
+fn rejected_files(folder: &EnvoyFolder) -> Vec<String> {
+    let rejected = folder.rejected();
+    let named = rejected.iter().take(MAX_REJECTED_FILES);
+    let name = |file: &RejectedFile| {
+        let (name, outcome) = (file.name.escape_debug(), outcome(file));
+        format!("the Envoy file {name} is rejected, {outcome}")
+    };
+    let mut reasons: Vec<String> = named.map(name).collect();
+    if let more @ 1.. = rejected.len().saturating_sub(MAX_REJECTED_FILES) {
+        reasons.push(format!("{more} more Envoy files are rejected"));
+    }
+    reasons
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {

@@ -212,7 +212,7 @@ pub(crate) fn cut(text: &str) -> &str {
 }
 
 /// At most so many bytes of a text, and no part of a character.
-pub(super) fn cut_to(text: &str, most: usize) -> &str {
+pub(crate) fn cut_to(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;

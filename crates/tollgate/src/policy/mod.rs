@@ -30,7 +30,7 @@ pub(crate) use check::check;
 pub use check::{Place, PolicyError, Problem};
 pub use condition::Condition;
 #[cfg(feature = "envoy")]
-pub use envoy::EnvoyDescriptor;
+pub use envoy::{EnvoyDescriptor, EnvoyFolder, FolderLoaded, RejectedFile};
 #[cfg(any(feature = "envoy", feature = "watch"))]
 pub(crate) use file::read;
 #[cfg(feature = "file")]

@@ -15,7 +15,17 @@ const KNOWN: [(&str, &str); 5] = [
 
 impl Configured {
     pub(super) fn probably_wrong(&self) -> Vec<String> {
-        self.nobody_operates().into_iter().chain(self.replaced_attributes()).collect()
+        let doubts = self.nobody_operates().into_iter().chain(self.strict_without_folder());
+        doubts.chain(self.replaced_attributes()).collect()
+    }
+
+    /// `strict` is for a folder that there is not.
+    fn strict_without_folder(&self) -> Option<String> {
+        let config = &self.config;
+        let given = self.find("strict").filter(|_| config.strict)?;
+        (config.envoy_config.is_none() || config.policy.is_some()).then(|| {
+            format!("{} does nothing without an Envoy folder (--envoy-config DIR)", given.name())
+        })
     }
 
     /// Operators have tokens, and nowhere to show them.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate::{Finding, Loaded, Policy};
+use tollgate::{EnvoyFolder, Finding, Loaded, Policy};
 use tollgate_redis::{RedisGate, RedisStore};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -45,7 +45,12 @@ pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
     let named = match (&config.policy, &config.envoy_config) {
         (Some(policy), _) if !holds_policy => Some(policy_file::read(policy)),
         (None, Some(folder)) => {
-            Some(Policy::load_envoy_folder(folder).map_err(|error| error.findings))
+            // A wrong file is an error here in any case; a strict server also needs one.
+            let loaded = match config.strict {
+                true => EnvoyFolder::new(folder).strict().load().map(|read| read.loaded),
+                false => Policy::load_envoy_folder(folder),
+            };
+            Some(loaded.map_err(|error| error.findings))
         }
         _ => None,
     };

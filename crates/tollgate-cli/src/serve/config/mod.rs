@@ -43,6 +43,7 @@ pub(super) struct Config {
     pub(super) insecure_admin: bool,
     pub(super) audit: Option<PathBuf>,
     pub(super) envoy_config: Option<PathBuf>,
+    pub(super) strict: bool,
     pub(super) postpaid: bool,
     pub(super) store: Store,
     pub(super) store_timeout: Duration,

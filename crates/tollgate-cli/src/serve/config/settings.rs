@@ -113,6 +113,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| path(text).map(|folder| config.envoy_config = Some(folder)),
     ),
     Setting::new(
+        ("strict", "strict", "BOOL"),
+        Shape::Flag,
+        "Whether one wrong file rejects the whole Envoy folder, at the start and at every change, instead of that file alone",
+        |config, text| flag(text).map(|strict| config.strict = strict),
+    )
+    .default("false"),
+    Setting::new(
         ("postpaid", "postpaid", "BOOL"),
         Shape::Flag,
         "Whether Envoy's costs that are known afterwards are charged also where they are too much",

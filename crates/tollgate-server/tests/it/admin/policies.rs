@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use tollgate::EnvoyFolder;
 use tollgate_testkit::eventually;
 
 use super::*;
@@ -123,7 +124,8 @@ fn a_folder_of_envoys_files_is_read_again_now() {
         )
     };
     write("edge.yaml", &domain("edge", 5));
-    let server = TestServer::with(|server| server.admin(admin().envoy_folder(folder.path())));
+    let files = EnvoyFolder::new(folder.path());
+    let server = TestServer::with(|server| server.admin(admin().envoy_folder(files)));
     assert_eq!(post(&server, "reload", "")["result"]["rules"], 1);
     write("shop.yaml", &domain("shop", 7));
     let done = post(&server, "reload", "");
@@ -131,11 +133,28 @@ fn a_folder_of_envoys_files_is_read_again_now() {
     let added = done["target"]["changes"]["rules"]["added"].as_array().unwrap();
     assert_eq!(added.len(), 1, "{done}");
     write("shop.yaml", "domain: shop\ndescriptors: 5\n");
+    let done = post(&server, "reload", "");
+    assert_eq!(done["result"]["rules"], 2, "the last good version of the file stays");
+    let file = done["result"]["warnings"][0]["file"].as_str().unwrap();
+    assert!(file.ends_with("shop.yaml"), "{done}");
+    assert_eq!(server.metric("tollgate_envoy_files_rejected"), Some(1));
+    assert_eq!(server.metric("tollgate_policy_reloads_total{result=\"refused\"}"), Some(1));
+    post(&server, "reload", "");
+    let refused = server.metric("tollgate_policy_reloads_total{result=\"refused\"}");
+    assert_eq!(refused, Some(1), "it is no other error");
+    assert_eq!(get(&server, "policy")["file"], *folder.path().to_string_lossy());
+    assert_eq!(get(&server, "policy")["rules"], 2);
+}
+
+#[test]
+fn strict_folder_of_envoys_files_is_rejected_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("shop.yaml"), "domain: shop\ndescriptors: 5\n").unwrap();
+    let files = EnvoyFolder::new(folder.path()).strict();
+    let server = TestServer::with(|server| server.admin(admin().envoy_folder(files)));
     let refused = ask(&server, WRITE, "POST /admin/v1/reload", "").problem(422);
     let file = refused["errors"][0]["file"].as_str().unwrap();
     assert!(file.ends_with("shop.yaml"), "{refused}");
-    assert_eq!(get(&server, "policy")["file"], *folder.path().to_string_lossy());
-    assert_eq!(get(&server, "policy")["rules"], 2);
 }
 
 #[test]

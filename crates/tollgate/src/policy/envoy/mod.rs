@@ -12,6 +12,7 @@ mod tree;
 mod yaml;
 
 pub use descriptor::EnvoyDescriptor;
+pub use folder::{EnvoyFolder, FolderLoaded, RejectedFile};
 
 use self::read::Reader;
 use self::report::{Report, Spot};
@@ -74,11 +75,7 @@ impl Policy {
             let (domain, mut report) = read_one(file, yaml);
             let other = read.iter().find(|(other, _)| other.name == domain.name);
             if let Some((_, other)) = other.filter(|_| !domain.name.is_empty()) {
-                let other = other.file();
-                let message = format!(
-                    "domain {:?} is also that of {other}, put both into one file",
-                    yaml::shown(&domain.name)
-                );
+                let message = domain_is_taken(&domain.name, other.file());
                 report.error(Spot { line: 0, rule: None }, message);
             }
             read.push((domain, report));
@@ -103,6 +100,23 @@ impl Policy {
             Err(FileError { findings: errors })
         }
     }
+}
+
+/// Why a file is rejected whose domain another file has.
+fn domain_is_taken(domain: &str, other: &str) -> String {
+    let domain = yaml::shown(domain);
+    format!("domain {domain:?} is also that of {other}, put both into one file")
+}
+
+/// Reads a file without regard to others. Returns its domain.
+fn read_alone(file: &str, yaml: &str) -> Result<String, FileError> {
+    let (domain, mut report) = read_one(file, yaml);
+    if !report.has_errors() {
+        let mut names = rules::names(std::iter::once(&domain));
+        let written = rules::write(&domain, &mut names, &mut report);
+        check(&written, &mut report);
+    }
+    report.finish().map(|_| domain.name)
 }
 
 /// What a file says, and what is wrong with it.
