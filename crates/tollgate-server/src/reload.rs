@@ -80,7 +80,7 @@ impl ReloadCounts {
         self.count().changed()
     }
 
-    /// What was given is active already.
+    /// The policy that was read is active already.
     pub fn unchanged(&self) {
         self.count().unchanged()
     }

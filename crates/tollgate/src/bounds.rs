@@ -95,7 +95,7 @@ pub(crate) const MAX_KEY_PARTS: usize = 16;
 pub(crate) const MAX_GUESSES: usize = 100;
 
 /// How many pairs of attribute names are compared in search of misspelled ones: each takes time by
-/// its length, and nobody reads warnings about so many.
+/// its length, and few policies have so many names.
 pub(crate) const MAX_NAME_COMPARISONS: usize = 10_000;
 
 /// The most bytes of a part of an attribute's name that is compared: longer ones are no words.

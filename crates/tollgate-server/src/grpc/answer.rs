@@ -76,7 +76,7 @@ pub(super) fn response(
         ]);
         response.raw_body = refusal.json();
     }
-    // Envoy writes metadata into its access log. What is asked as JSON may be anything.
+    // Envoy writes metadata into its access log. A caller of JSON may be a client.
     let shown = if transport == Transport::Grpc { told.rule } else { told.public_rule };
     response.dynamic_metadata = told.rule.map(|_| metadata(shown, told, place));
     if let (Verdict::Ruled(ruling), Some(metadata)) = (verdict, &mut response.dynamic_metadata)

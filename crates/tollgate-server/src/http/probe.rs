@@ -30,8 +30,8 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
         let detail = "the server is stopping, ask another";
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).response();
     }
-    // Every rule says what to do without the store, so that this server answers all the same: who
-    // took it out of service would leave nobody to. The same holds for a file that is rejected.
+    // Every rule says what to do without the store, so that this server answers all the same:
+    // without it, no server would. The same holds if a file is rejected.
     let mut reasons = Vec::new();
     match app.backend.health().and_then(|health| health.outage) {
         None if app.backend.is_up() => {}

@@ -200,7 +200,7 @@ impl Ruling {
     }
 
     /// The public name of the rule or list that decided: the one that clients see. `None` also
-    /// where it is hidden.
+    /// if it is hidden.
     pub fn public_rule(&self) -> Option<&str> {
         let policy = &self.in_force.compiled.policy;
         match self.list {

@@ -15,7 +15,7 @@ use crate::policy::{FileError, Finding, Loaded, Policy, read};
 const NO_FILES: &str = "has no file whose name ends with .yaml or .yml, so nothing is limited; add one for each domain";
 
 /// A folder of Envoy ratelimit files that is loaded again whenever a file changes. Clones share
-/// what they have read.
+/// the last good versions.
 ///
 /// A file that cannot be loaded is rejected by itself. Its last version that could be loaded stays
 /// in the policy until the file is right again or is removed, and the other files are loaded.

@@ -2,7 +2,7 @@
 //!
 //! A misspelled attribute is legal: the rule simply never applies. Only names that occur once are
 //! considered, and only differences that typing errors cause and that other names seldom have, so
-//! that `user` beside `users` or `plan_a` beside `plan_b` are left alone.
+//! that `user` and `users` or `plan_a` and `plan_b` are left alone.
 
 use std::collections::HashMap;
 
