@@ -272,6 +272,13 @@ pub(crate) const MAX_PARTS: usize = 1024;
 /// The same of a store elsewhere, each with a round trip.
 pub(crate) const MAX_STEPS: usize = 128;
 
+/// Listed keys whose blocks are read from a store elsewhere at the same time: they share a
+/// connection with decisions.
+pub(crate) const MAX_BLOCK_READS: usize = 64;
+
+/// Rulings that are tried for one status while the policy or the overrides change.
+pub(crate) const MAX_STATUS_TRIES: usize = 8;
+
 /// Bytes of a policy that an operator sends.
 pub(crate) const MAX_POLICY: usize = 16 << 20;
 

@@ -16,8 +16,8 @@ use tollgate::{Rule, Timestamp};
 use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
 use crate::bounds::{Bounds, MAX_PAGE};
-use crate::http::{Problem, cut};
-use crate::operate::AdminFailure;
+use crate::http::{Attributes, Problem, cut};
+use crate::operate::{AdminFailure, ClientAttributes};
 
 /// A question of an operator who was let in.
 pub(super) struct Call {
@@ -143,6 +143,19 @@ impl Query {
             Some("true") => Ok(true),
             Some(text) => Err(wrong(format!("{name:?} is {:?}, must be true or false", cut(text)))),
         }
+    }
+
+    /// The attributes that keys are searched by, if any are given.
+    pub(super) fn attributes(&self, bounds: &Bounds) -> Result<Option<ClientAttributes>, Problem> {
+        let Some(text) = self.get("attributes") else { return Ok(None) };
+        let given: Attributes<'_> = serde_json::from_str(text).map_err(|_| {
+            let text = cut(text);
+            wrong(format!(
+                "\"attributes\" is {text:?}, must be an object such as {{\"user\": \"42\"}}"
+            ))
+        })?;
+        given.check(bounds)?;
+        Ok(Some(ClientAttributes::new(given.iter())))
     }
 
     /// Where a list goes on.

@@ -4,21 +4,21 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::{
-    Explanation, NumbersSource, RuleFigures, RuleReport, Ruling, Status, TierSource, Verdict,
-};
+use tollgate::Status;
 
-use super::call::{Answer, Call, Change, Reply, cursor, entire, object, rule, wrong};
+use super::call::{Answer, Call, Change, Reply, cursor, object, rule, wrong};
+use super::explained::{explained, ignored_attributes, ruled};
 use super::target::{Target, named, request};
-use crate::bounds::{MAX_NOT_APPLIED, MAX_SHOWN_KEY};
-use crate::http::{Attributes, Problem, millis, parse, reason};
+use crate::bounds::MAX_SHOWN_KEY;
+use crate::http::{Attributes, Problem, millis, parse};
 use crate::operate::Search;
 
 pub(super) const STATUS_EXAMPLE: &str = r#"{"rule": "per-user", "key": {"user": "42"}}"#;
 pub(super) const RESET_EXAMPLE: &str = STATUS_EXAMPLE;
 
 pub(super) async fn list(call: Call) -> Answer {
-    let query = call.query(&["rule", "prefix", "contains", "limited", "limit", "cursor"])?;
+    let query =
+        call.query(&["rule", "prefix", "contains", "attributes", "limited", "limit", "cursor"])?;
     let policy = call.app.backend.policy();
     if let Some(name) = query.get("rule") {
         rule(&policy, name)?;
@@ -28,10 +28,13 @@ pub(super) async fn list(call: Call) -> Answer {
         rule: query.get("rule").map(str::to_owned),
         prefix: text("prefix"),
         contains: text("contains"),
+        attributes: query.attributes(call.bounds())?,
         limited: query.is("limited")?,
         most: query.most(100)?,
         from: query.cursor()?,
     };
+    let searched = search.attributes.clone().unwrap_or_default();
+    let names: Vec<&str> = searched.names().collect();
     let page = call.app.backend.keys(search).await?;
     let keys = page.keys.iter().map(|listed| {
         let mut entry = figures(&listed.status);
@@ -39,6 +42,11 @@ pub(super) async fn list(call: Call) -> Answer {
         entry["key"] = object(named(&policy, &listed.rule, &listed.values));
         let fits = listed.values.iter().all(|value| value.len() <= MAX_SHOWN_KEY);
         entry["whole"] = (listed.whole && fits).into();
+        let rule = policy.rules.iter().find(|rule| rule.name == listed.rule);
+        entry["shadow"] = rule.is_some_and(|rule| rule.shadow).into();
+        entry["blocked_ms"] = listed.blocked.map(millis).into();
+        let ignored = rule.map(|rule| ignored_attributes(&policy, rule, &names));
+        entry["ignored_attributes"] = ignored.unwrap_or_default().into();
         entry
     });
     let keys: Vec<Value> = keys.collect();
@@ -87,8 +95,9 @@ pub(super) async fn status(mut call: Call) -> Answer {
         }
         Target::Request(attributes) => {
             let asked = request(attributes);
-            let ruling = backend.status(&asked).await;
-            explained(&mut told, &ruling, &backend.explain(&asked));
+            let (ruling, explanation) = ruled(backend, &asked).await?;
+            let names: Vec<&str> = attributes.iter().map(|(name, _)| name).collect();
+            explained(&mut told, &ruling, &explanation, &backend.policy(), &names);
         }
     }
     Ok(Reply::Told(told))
@@ -97,79 +106,6 @@ pub(super) async fn status(mut call: Call) -> Answer {
 /// The rule was there a moment ago.
 pub(super) fn changed_meanwhile() -> Problem {
     Problem::new(http::StatusCode::CONFLICT, "the policy was changed meanwhile, ask again")
-}
-
-/// What a request would be answered now, and why.
-fn explained(told: &mut Value, ruling: &Ruling, explanation: &Explanation) {
-    told["allowed"] = ruling.is_allowed().into();
-    told["reason"] = reason(ruling.reason()).into();
-    told["rule"] = ruling.rule().into();
-    told["retry_after_ms"] = ruling.retry_after().map(millis).into();
-    told["list"] = match &explanation.list {
-        Some((name, allows)) => json!({"name": name, "allows": allows}),
-        None => Value::Null,
-    };
-    told["tier"] = explanation.tier.as_deref().into();
-    told["tier_from"] = match explanation.tier_source {
-        TierSource::Attribute => "attribute",
-        TierSource::Override => "override",
-        TierSource::Default => "default",
-        _ => "none",
-    }
-    .into();
-    let all: Vec<RuleFigures<'_>> = ruling.rules().collect();
-    let applies = |report: &&RuleReport| report.verdict == Verdict::Applies;
-    let applied =
-        explanation.rules.iter().filter(applies).map(|report| {
-            applied(report, all.iter().find(|figures| figures.rule() == report.rule))
-        });
-    told["rules"] = applied.collect();
-    let others = explanation.rules.iter().filter(|report| !applies(report));
-    let others = others.take(MAX_NOT_APPLIED);
-    let others = others.map(|report| json!({"rule": report.rule, "because": because(report)}));
-    told["not_applied"] = others.collect();
-}
-
-fn applied(report: &RuleReport, figures: Option<&RuleFigures<'_>>) -> Value {
-    let numbers = report.numbers.limits().iter().map(|limit| Value::from(limit.to_string()));
-    json!({
-        "rule": report.rule,
-        "key": entire(report.key.iter().map(|(name, value)| (name, value))),
-        "shadow": report.shadow,
-        "leased": report.leased,
-        "numbers": numbers.collect::<Vec<_>>(),
-        "numbers_from": match report.source {
-            NumbersSource::Tier => "tier",
-            NumbersSource::Override => "override",
-            _ => "rule",
-        },
-        "allowed": figures.is_none_or(RuleFigures::is_allowed),
-        "limit": figures.map(RuleFigures::limit),
-        "remaining": figures.map(RuleFigures::remaining),
-        "retry_after_ms": figures.and_then(|of| of.retry_after()).map(millis),
-        "reset_after_ms": figures.map(|of| millis(of.reset_after())),
-        "blocked_ms": figures.and_then(|of| of.blocked()).map(millis),
-    })
-}
-
-/// Why a rule does not apply.
-fn because(report: &RuleReport) -> String {
-    match &report.verdict {
-        Verdict::NoMatch { attribute, value: None, .. } => {
-            format!("it asks for {attribute:?}, which is absent")
-        }
-        Verdict::NoMatch { attribute, value: Some(value), .. } => {
-            let value = crate::http::cut(value);
-            format!("it asks for another {attribute:?} than {value:?}")
-        }
-        Verdict::KeyAbsent { attribute } => {
-            format!("it counts by {attribute:?}, which is absent")
-        }
-        Verdict::BadCost { attribute, .. } => {
-            format!("its cost comes from {attribute:?}, which is no number")
-        }
-        _ => "it applies".to_owned(),
-    }
 }
 
 /// Exactly one kind of target.

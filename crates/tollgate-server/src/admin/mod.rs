@@ -5,6 +5,7 @@ mod blocks;
 mod by_clients;
 mod call;
 mod events;
+mod explained;
 mod guard;
 mod keys;
 mod known;

@@ -36,6 +36,11 @@ const CURSOR: Param = Param {
 };
 const RULE: Param = text("rule", "Only keys of this rule");
 const CONTAINS: Param = text("contains", "Only keys of which some value holds this");
+const ATTRIBUTES: Param = Param {
+    name: "attributes",
+    about: "Only keys that hold one of these attributes, and none with another value",
+    schema: r##"{"$ref": "#/components/schemas/Attributes"}"##,
+};
 
 const fn text(name: &'static str, about: &'static str) -> Param {
     Param { name, about, schema: r#"{"type": "string"}"# }
@@ -65,6 +70,7 @@ pub(crate) static ROUTES: [Route; 21] = [
                 RULE,
                 text("prefix", "Only keys whose first value begins so"),
                 CONTAINS,
+                ATTRIBUTES,
                 Param {
                     name: "limited",
                     about: "Only keys that would be denied now",
@@ -75,7 +81,7 @@ pub(crate) static ROUTES: [Route; 21] = [
             ],
             ..look(
                 "/admin/v1/keys",
-                "Keys that are not as good as new; go on while there is a `next`, also from an empty page",
+                "Active keys; go on while there is a `next`, also from an empty page",
                 "Keys",
             )
         },
@@ -88,7 +94,7 @@ pub(crate) static ROUTES: [Route; 21] = [
             body: json("Target", keys::STATUS_EXAMPLE),
             ..look(
                 "/admin/v1/keys/status",
-                "How a key stands, or what a request would be answered and why",
+                "Status of a key, or the ruling on a request and its reasons",
                 "KeyStatus",
             )
         },
@@ -230,7 +236,7 @@ pub(crate) static ROUTES: [Route; 21] = [
     },
     Route {
         operation: Operation {
-            query: &[RULE, CONTAINS, LIMIT],
+            query: &[RULE, CONTAINS, ATTRIBUTES, LIMIT],
             ..look("/admin/v1/denials", "Who was denied lately, and why", "Denials")
         },
         role: AdminRole::Read,

@@ -47,11 +47,18 @@ pub(super) async fn top(call: Call) -> Answer {
 }
 
 pub(super) async fn denials(call: Call) -> Answer {
-    let query = call.query(&["rule", "contains", "limit"])?;
+    let query = call.query(&["rule", "contains", "attributes", "limit"])?;
     let (rule, contains) = (query.get("rule"), query.get("contains").unwrap_or_default());
+    let (attributes, policy) = (query.attributes(call.bounds())?, call.app.backend.policy());
     let denials = call.app.watched.denials.list(query.most(100)?, |denial| {
         let holds = denial.key.iter().any(|(_, value)| value.contains(contains));
-        rule.is_none_or(|rule| *denial.rule == *rule) && (contains.is_empty() || holds)
+        let is_of_client = || {
+            let of_denial = policy.rules.iter().find(|rule| *rule.name == *denial.rule);
+            let key = denial.key.iter().map(|(name, value)| (&**name, &**value));
+            attributes.as_ref().is_none_or(|of| of.are_held(of_denial, key, denial.whole))
+        };
+        let is_of_rule = rule.is_none_or(|rule| *denial.rule == *rule);
+        is_of_rule && (contains.is_empty() || holds) && is_of_client()
     });
     let denials: Vec<Value> = denials
         .iter()

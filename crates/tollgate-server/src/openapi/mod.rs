@@ -152,7 +152,13 @@ impl Operation {
         });
         let in_query = self.query.iter().map(|param| {
             let schema: Value = serde_json::from_str(param.schema).unwrap_or(Value::Null);
-            json!({"name": param.name, "in": "query", "description": param.about, "schema": schema})
+            let mut shown = json!({"name": param.name, "in": "query", "description": param.about});
+            match schema.get("$ref") {
+                // An object is written as JSON.
+                Some(_) => shown["content"] = json!({"application/json": {"schema": schema}}),
+                None => shown["schema"] = schema,
+            }
+            shown
         });
         in_path.chain(in_query).collect()
     }

@@ -244,6 +244,8 @@ fn told_to_operators() -> Value {
     });
     let mut key = figures.clone();
     (key["rule"], key["key"], key["whole"]) = (text(), refer("Attributes"), truth());
+    (key["shadow"], key["blocked_ms"]) = (truth(), maybe("integer"));
+    key["ignored_attributes"] = list(&text());
     let mut of_limit = figures;
     of_limit["numbers"] = text();
     let block = json!({
@@ -333,13 +335,16 @@ fn request_status() -> Value {
     whole(json!({
         "attributes": refer("Attributes"), "allowed": truth(), "reason": reason(),
         "rule": maybe("string"), "retry_after_ms": maybe("integer"), "list": list_of,
-        "tier": maybe("string"), "tier_from": text(),
+        "tier": maybe("string"), "tier_from": text(), "degraded": truth(),
         "rules": list(&whole(json!({
             "rule": text(), "key": refer("Attributes"), "shadow": truth(), "numbers": list(&text()),
             "numbers_from": text(), "leased": truth(), "allowed": truth(), "limit": maybe("integer"),
             "remaining": maybe("integer"), "retry_after_ms": maybe("integer"),
             "reset_after_ms": maybe("integer"), "blocked_ms": maybe("integer"),
+            "ignored_attributes": list(&text()),
         }))),
-        "not_applied": list(&whole(json!({"rule": text(), "because": text()}))),
+        "not_applied": list(&whole(json!({
+            "rule": text(), "because": text(), "needs": list(&text()),
+        }))),
     }))
 }

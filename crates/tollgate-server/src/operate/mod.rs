@@ -1,6 +1,7 @@
 //! What operators ask of a backend. Beside `backend.rs` the only place that knows which stores
 //! there are.
 
+mod held;
 mod search;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tollgate::{
 use tollgate_redis::{GateError, RedisGate, StoreError};
 
 use crate::backend::Backend;
+pub(crate) use held::ClientAttributes;
 pub(crate) use search::Search;
 
 /// A key of a rule: the values of the rule's attributes, in its order.
@@ -218,7 +220,7 @@ impl Backend {
 }
 
 impl RuleKey {
-    fn values(&self) -> Vec<&str> {
+    pub(super) fn values(&self) -> Vec<&str> {
         self.values.iter().map(String::as_str).collect()
     }
 }

@@ -1,10 +1,14 @@
 //! Keys, searched for in parts and told in pages.
 
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tollgate::{KeyName, Rule, Status};
 
-use super::{AdminFailure, blocking, values};
+use super::held::{HeldValues, holds};
+use super::{AdminFailure, ClientAttributes, RuleKey, blocking, values};
 use crate::backend::Backend;
-use crate::bounds::{MAX_PARTS, MAX_STEPS};
+use crate::bounds::{MAX_BLOCK_READS, MAX_PARTS, MAX_STEPS};
 
 /// Which keys are wanted, and where to go on.
 #[derive(Clone, Debug)]
@@ -15,6 +19,8 @@ pub(crate) struct Search {
     pub(crate) prefix: String,
     /// Some value holds this.
     pub(crate) contains: String,
+    /// Those that hold attributes of a client; of any client if not said.
+    pub(crate) attributes: Option<ClientAttributes>,
     /// Only those that would be denied now.
     pub(crate) limited: bool,
     pub(crate) most: usize,
@@ -38,7 +44,14 @@ pub(crate) struct Page {
     pub(crate) next: Option<Place>,
 }
 
-/// A key that is not as good as new.
+/// A search among the keys of one rule.
+struct RuleSearch<'s> {
+    search: &'s Search,
+    rule: &'s Rule,
+    held: Option<HeldValues<'s>>,
+}
+
+/// A key that is not fresh.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) rule: String,
@@ -46,6 +59,8 @@ pub(crate) struct Listed {
     /// Of a key that is too long only the beginning is known.
     pub(crate) whole: bool,
     pub(crate) status: Status,
+    /// For how long it is blocked; not known of a key that is not whole.
+    pub(crate) blocked: Option<Duration>,
 }
 
 /// The keys of one part, and the part after it.
@@ -57,6 +72,27 @@ struct Keys {
 impl Backend {
     /// The keys that are searched for, as many as the answer may hold.
     pub(crate) async fn keys(&self, search: Search) -> Result<Page, AdminFailure> {
+        let mut page = self.search(&search).await?;
+        let listed = page.keys.iter().filter(|listed| listed.whole).map(|listed| {
+            let key = RuleKey { rule: listed.rule.clone(), values: listed.values.clone() };
+            self.blocked_for(key)
+        });
+        let listed: Vec<_> = listed.collect();
+        let blocked = stream::iter(listed).buffered(MAX_BLOCK_READS);
+        let blocked: Vec<Option<Duration>> = blocked.try_collect().await?;
+        let whole = page.keys.iter_mut().filter(|listed| listed.whole);
+        whole.zip(blocked).for_each(|(listed, left)| listed.blocked = left);
+        Ok(page)
+    }
+
+    async fn blocked_for(&self, key: RuleKey) -> Result<Option<Duration>, AdminFailure> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.blocked_for(&key.rule, &key.values())),
+            Backend::Redis(gate) => Ok(gate.blocked_for(&key.rule, &key.values()).await?),
+        }
+    }
+
+    async fn search(&self, search: &Search) -> Result<Page, AdminFailure> {
         let (policy, mut page) = (self.policy(), Page::default());
         let wanted = |rule: &&Rule| search.rule.as_ref().is_none_or(|name| rule.name == *name);
         let mut from = search.from.clone();
@@ -67,6 +103,10 @@ impl Backend {
         from = from.filter(|_| known);
         let mut parts = 0;
         for rule in policy.rules.iter().filter(wanted).skip_while(before) {
+            let of_rule = RuleSearch::new(search, rule);
+            if of_rule.finds_none() {
+                continue;
+            }
             let (mut part, mut after) = from.take().map_or((None, None), |of| (of.part, of.after));
             loop {
                 if parts == self.most_parts() {
@@ -78,7 +118,7 @@ impl Backend {
                 else {
                     break;
                 };
-                if !page.add(&search, rule, (part, after.take()), keys) {
+                if !page.add(&of_rule, (part, after.take()), keys) {
                     return Ok(page);
                 }
                 let Some(next) = next else { break };
@@ -122,11 +162,11 @@ impl Page {
     /// Adds what is wanted of one part; false where the page is full.
     fn add(
         &mut self,
-        search: &Search,
-        rule: &Rule,
+        of_rule: &RuleSearch<'_>,
         (part, after): (Option<String>, Option<Vec<String>>),
         keys: Vec<(KeyName, Status)>,
     ) -> bool {
+        let RuleSearch { search, rule, .. } = of_rule;
         let named = |(name, status): (KeyName, Status)| (values(&name), name.is_whole(), status);
         let mut keys: Vec<_> = keys.into_iter().map(named).collect();
         keys.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -136,7 +176,7 @@ impl Page {
             // A key of another policy's rule of this name has other attributes, and no request.
             let is_ours = values.len() == rule.key.len();
             let is_later = last.as_ref().is_none_or(|last| values > *last);
-            if !is_ours || !is_later || !search.wants(&values, &status) {
+            if !is_ours || !is_later || !of_rule.wants(&values, whole, &status) {
                 continue;
             }
             if self.keys.len() == search.most {
@@ -144,18 +184,31 @@ impl Page {
                 return false;
             }
             last = Some(values.clone());
-            self.keys.push(Listed { rule: rule.name.clone(), values, whole, status });
+            let rule = rule.name.clone();
+            self.keys.push(Listed { rule, values, whole, status, blocked: None });
         }
         true
     }
 }
 
-impl Search {
-    fn wants(&self, values: &[String], status: &Status) -> bool {
-        let begins = values.first().is_some_and(|value| value.starts_with(&self.prefix));
-        let holds = values.iter().any(|value| value.contains(&self.contains));
-        (begins || self.prefix.is_empty())
-            && (holds || self.contains.is_empty())
-            && (!self.limited || !status.retry_after().is_zero())
+impl<'s> RuleSearch<'s> {
+    fn new(search: &'s Search, rule: &'s Rule) -> RuleSearch<'s> {
+        let held = search.attributes.as_ref().map(|attributes| attributes.of_rule(rule));
+        RuleSearch { search, rule, held }
+    }
+
+    /// `true` if no key of the rule can be one that is searched for.
+    fn finds_none(&self) -> bool {
+        self.held.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn wants(&self, values: &[String], whole: bool, status: &Status) -> bool {
+        let Search { prefix, contains, limited, .. } = self.search;
+        let begins = values.first().is_some_and(|value| value.starts_with(prefix));
+        let has_text = values.iter().any(|value| value.contains(contains));
+        (begins || prefix.is_empty())
+            && (has_text || contains.is_empty())
+            && self.held.as_ref().is_none_or(|held| holds(held, values, whole))
+            && (!limited || !status.retry_after().is_zero())
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tollgate::{OnStoreError, Rule};
 use tollgate_redis::Histogram;
 
 use crate::app::App;
@@ -168,6 +169,7 @@ fn store(app: &App) -> Value {
             "lasted_ms": millis(outage.lasted),
             "why": outage.why.to_string(),
         })),
+        "fallback": fallback(app),
         "outages": health.as_ref().map_or(0, |health| health.outages),
         "failed_calls": health.as_ref().map_or(0, |health| health.failed_calls),
         "live_keys": backend.live_keys(),
@@ -175,6 +177,23 @@ fn store(app: &App) -> Value {
         "dropped_blocks": backend.dropped_blocks(),
         "turned_away": backend.turned_away(),
     })
+}
+
+/// What rules do while the store does not answer: how many of each kind, and how many nodes share
+/// the limits of those that go on locally. `None` while it answers.
+fn fallback(app: &App) -> Option<Value> {
+    let nodes = app.backend.nodes().filter(|_| !app.backend.is_up())?;
+    let policy = app.backend.policy();
+    let count = |wanted| {
+        let does = |rule: &&Rule| rule.on_store_error.unwrap_or(policy.on_store_error) == wanted;
+        policy.rules.iter().filter(does).count()
+    };
+    Some(json!({
+        "nodes": nodes,
+        "local": count(OnStoreError::Local),
+        "allow": count(OnStoreError::Allow),
+        "deny": count(OnStoreError::Deny),
+    }))
 }
 
 fn policy(app: &App) -> Value {

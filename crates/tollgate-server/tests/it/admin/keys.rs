@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn keys_of(page: &Value) -> Vec<String> {
+pub(super) fn keys_of(page: &Value) -> Vec<String> {
     let keys = page["keys"].as_array().unwrap().iter();
     keys.map(|of| format!("{} {}", of["rule"].as_str().unwrap(), of["key"])).collect()
 }

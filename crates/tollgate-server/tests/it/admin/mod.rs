@@ -2,6 +2,7 @@
 
 mod documented;
 mod hostile;
+mod key_detail;
 mod keys;
 mod let_in;
 mod over_redis;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tollgate_testkit::{RedisServer, command};
 
+use super::page::{next, watch};
 use super::*;
 
 /// A server over the Redis at `url`. Time is Redis' own: the limits are slow.
@@ -70,6 +71,20 @@ fn operators_see_and_change_what_is_in_redis() {
 }
 
 #[test]
+fn active_keys_in_redis_are_found_by_an_attribute() {
+    let redis = RedisServer::start();
+    let (server, other) = (over(&redis.url()), over(&redis.url()));
+    check(&other, "ana", 10);
+    check(&other, "anabel", 1);
+    let block = r#"{"rule": "per-user", "key": {"user": "ana"}, "for_seconds": 600}"#;
+    post(&server, "blocks", block);
+    let found = get(&server, "keys?attributes=%7B%22user%22:%22ana%22%7D");
+    let keys = found["keys"].as_array().unwrap();
+    assert_eq!((keys.len(), &keys[0]["key"]), (1, &json!({"user": "ana"})), "{found}");
+    assert!(keys[0]["blocked_ms"].as_u64().unwrap() > 500_000, "{found}");
+}
+
+#[test]
 fn a_client_of_the_redis_protocol_resets_what_is_in_redis_and_lifts_no_block_by_hand() {
     let redis = RedisServer::start();
     let (server, other) = (over(&redis.url()), over(&redis.url()));
@@ -109,6 +124,8 @@ fn while_redis_is_away_operators_are_told_so() {
         detail
     });
     texts.assert_golden("admin", "store away");
+    let fallback = next(&mut watch(&server)).unwrap()["store"]["fallback"].clone();
+    assert_eq!(fallback, json!({"nodes": 1, "local": 3, "allow": 0, "deny": 0}));
     ask(&server, READ, "GET /admin/v1/keys", "").problem(503);
     assert_eq!(get(&server, "policy")["rules"], 3, "what needs no store is answered");
     // Who changes something may have done so before the store was away: it is written down.

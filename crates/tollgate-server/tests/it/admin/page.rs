@@ -92,7 +92,7 @@ fn whether_a_token_is_needed_is_told_and_nothing_else() {
 }
 
 /// Opens a stream of events.
-fn watch(server: &TestServer) -> Connection {
+pub(super) fn watch(server: &TestServer) -> Connection {
     let mut connection = server.connect();
     connection.write(format!(
         "GET /admin/v1/events HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {READ}\r\n\r\n"
@@ -104,7 +104,7 @@ fn watch(server: &TestServer) -> Connection {
 }
 
 /// The data of the next event; `None` where the stream has ended.
-fn next(connection: &mut Connection) -> Option<Value> {
+pub(super) fn next(connection: &mut Connection) -> Option<Value> {
     loop {
         let line = connection.line().filter(|line| line != "0\r\n")?;
         if let Some(data) = line.strip_prefix("data: ") {
