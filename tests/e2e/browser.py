@@ -109,10 +109,10 @@ class BrowserTest(unittest.TestCase):
         self.media()
         self.screen(1280, 900)
 
-    def serve(self, *arguments):
+    def serve(self, *arguments, policy=POLICY):
         """Starts the server that the test asks from here on."""
         tokens = f"rita read {READ}\nwalt write {WRITE}\n"
-        self.server = DashboardServer(POLICY, "--admin-tokens", "tokens", "--audit", "audit.jsonl", *arguments, tokens=tokens)
+        self.server = DashboardServer(policy, "--admin-tokens", "tokens", "--audit", "audit.jsonl", *arguments, tokens=tokens)
         self.addCleanup(self.server.remove)
         self.audit = pathlib.Path(self.server.folder.path) / "audit.jsonl"
         self.url = self.server.url
@@ -260,8 +260,8 @@ class BrowserTest(unittest.TestCase):
 
     # What programs do.
 
-    def check(self, **attributes):
-        answer = ask(self.server.port, "/v1/check", "POST", body=json.dumps({"attributes": attributes}))
+    def check(self, cost=1, **attributes):
+        answer = ask(self.server.port, "/v1/check", "POST", body=json.dumps({"attributes": attributes, "cost": cost}))
         return json.loads(answer.body)
 
     def admin(self, method, path, body):

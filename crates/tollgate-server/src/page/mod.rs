@@ -36,7 +36,7 @@ const fn asset(path: &'static str, of_type: &'static str, bytes: &'static [u8]) 
     Asset { path, of_type, bytes, tag: OnceLock::new() }
 }
 
-static ASSETS: [Asset; 16] = [
+static ASSETS: [Asset; 17] = [
     asset("/", HTML, include_bytes!("assets/index.html")),
     asset("/page/icon.svg", SVG, include_bytes!("assets/icon.svg")),
     asset("/page/page.css", CSS, include_bytes!("assets/page.css")),
@@ -50,6 +50,7 @@ static ASSETS: [Asset; 16] = [
     asset("/page/keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     asset("/page/status.js", SCRIPT, include_bytes!("assets/status.js")),
     asset("/page/change.js", SCRIPT, include_bytes!("assets/change.js")),
+    asset("/page/outage.js", SCRIPT, include_bytes!("assets/outage.js")),
     asset("/page/changes.js", SCRIPT, include_bytes!("assets/changes.js")),
     asset("/page/simulate.js", SCRIPT, include_bytes!("assets/simulate.js")),
     asset("/page/policy.js", SCRIPT, include_bytes!("assets/policy.js")),

@@ -1,6 +1,6 @@
 // Who changed what.
 
-import { byId, clock, day, h, table } from "./dom.js";
+import { byId, clock, day, h, printable, table } from "./dom.js";
 import { Refused, get } from "./server.js";
 
 const WORDS = {
@@ -19,7 +19,7 @@ export async function showChanges() {
     const { changes } = await get("audit", { limit: 100 });
     const rows = changes.map((of) => [
       h("time", { datetime: of.at, title: of.at }, when(Date.parse(of.at))), h("bdi", {}, of.who), of.from ?? "–",
-      WORDS[of.action] ?? of.action, h("code", {}, written(of.target))]);
+      WORDS[of.action] ?? of.action, h("code", {}, printable(written(of.target)))]);
     const headings = [["When"], ["Who"], ["From"], ["What"], ["Of"]];
     box.replaceChildren(rows.length === 0 ? h("p", { class: "empty" }, "Nothing was changed since the server started.") : table("Changes", headings, rows));
   } catch (refused) {

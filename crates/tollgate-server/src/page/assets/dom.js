@@ -99,38 +99,57 @@ const clockDay = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "s
 export const clock = (millis) => clockTime.format(millis);
 export const day = (millis) => clockDay.format(millis);
 
+// What a name may hold that acts on the text around it or cannot be seen: controls, formats, marks that
+// combine, spaces with a width of their own, and scripts from right to left. `tollgate top` escapes the same.
+const UNPRINTABLE = new RegExp(`[${[
+  "\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Grapheme_Extend}\\p{Default_Ignorable_Code_Point}",
+  "\\u{590}-\\u{8ff}\\u{1160}-\\u{11ff}\\u{2000}-\\u{200f}\\u{2028}-\\u{202f}\\u{205f}-\\u{206f}",
+  "\\u{d7b0}-\\u{d7fb}\\u{fb1d}-\\u{fdff}\\u{fe70}-\\u{feff}\\u{fff9}-\\u{fffb}",
+  "\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}\\u{e0000}-\\u{e0fff}",
+].join("")}]`, "gu");
+
+/** A text from outside in which every character stands for itself: others are escaped, as in `\\u{202e}`. */
+export function printable(text) {
+  return text.replace(UNPRINTABLE, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
+}
+
 /** A key as people write it: names and values, each in an element of its own. */
 export function keyText(key) {
   const pairs = Object.entries(key);
-  if (pairs.length === 0) return h("span", { class: "key" }, h("i", {}, "everybody together"));
+  if (pairs.length === 0) return h("span", { class: "key" }, h("i", {}, "all requests"));
   return h("span", { class: "key" }, pairs.flatMap(([name, value], place) => [
-    place > 0 ? " " : null, h("span", { class: "name" }, `${name}=`), h("bdi", {}, written(value))]));
+    place > 0 ? " " : null, h("span", { class: "name" }, `${printable(name)}=`), h("bdi", {}, written(value))]));
 }
 
-/** A value as it is typed in a search: in quotes where it needs them. */
+/** A value as it is typed in a search: in quotes if it has an escape, which then cannot be a client's text. */
 export function written(value) {
-  return /^[^\s"=\\]+$/u.test(value) ? value : JSON.stringify(value);
+  const shown = printable(value);
+  if (shown === value && /^[^\s"=\\]+$/u.test(value)) return value;
+  return `"${printable(value.replace(/["\\]/g, "\\$&"))}"`;
 }
 
-/** Attributes as they are typed, `user=42 route="/a b"`; `null` where it is none of that. */
+/** Attributes as they are typed, `user=42 route="/a b"`; `null` if the text is not of this form. */
 export function attributes(text) {
   const found = Object.create(null);
   const pattern = /\s*([^\s="]+)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)/uy;
   let end = 0;
   for (let match; (match = pattern.exec(text)) !== null; end = pattern.lastIndex) {
-    const value = match[2].startsWith('"') ? unquoted(match[2]) : match[2];
+    const value = match[2].startsWith('"') ? unquoted(match[2].slice(1, -1)) : match[2];
     if (value === null) return null;
     found[match[1]] = value;
   }
   return end > 0 && text.slice(end).trim() === "" ? found : null;
 }
 
+/** The text between quotes without its escapes; `null` if one stands for no character. */
 function unquoted(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+  let isValid = true;
+  const value = text.replace(/\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))/gsu, (_, digits, character) => {
+    const point = digits === undefined ? 0 : parseInt(digits, 16);
+    isValid &&= point <= 0x10ffff && (point < 0xd800 || point > 0xdfff) && character !== "u";
+    return !isValid ? "" : digits === undefined ? character : String.fromCodePoint(point);
+  });
+  return isValid ? value : null;
 }
 
 /** A table whose rows are made anew: headings, and rows of cells. */

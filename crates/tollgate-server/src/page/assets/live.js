@@ -232,7 +232,7 @@ export class Live {
     const state = { ready: ["Ready", "good"], degraded: ["Degraded", "bad"], stopping: ["Stopping", "bad"] }[this.event.health];
     this.put("health", "Server", `${state[0]}, up ${wait(uptime_ms)}`, state[1]);
     const outage = store.outage;
-    if (outage !== null) this.put("health", "Store", `Redis ${outage.address} is away since ${wait(outage.lasted_ms)}: ${outage.why}`, "bad");
+    if (outage !== null) this.put("health", "Store", `Redis ${outage.address} unavailable for ${wait(outage.lasted_ms)}: ${outage.why}`, "bad");
     else if (!store.reached) this.put("health", "Store", "Redis has not been reached yet", "bad");
     else this.put("health", "Store", store.kind === "memory" ? "In memory" : `Redis answers${store.outages > 0 ? `, was away ${count(store.outages)} times` : ""}`, "good");
     const full = store.evictions + store.turned_away;

@@ -5,6 +5,7 @@ import { Refused, Watcher, access, get, session } from "./server.js";
 import { History } from "./history.js";
 import { Live } from "./live.js";
 import { Keys, keyAddress } from "./keys.js";
+import { showOutage } from "./outage.js";
 import { Policy } from "./policy.js";
 import { Simulator } from "./simulate.js";
 import { showChanges } from "./changes.js";
@@ -33,6 +34,8 @@ const watcher = new Watcher({
     lastEvent = Date.now();
     seen.add(event, performance.now());
     live.update(event, policy.rules);
+    showOutage(event);
+    connection(...(event.store.fallback === null ? ["live", "Live"] : ["gone", "Degraded"]));
     policy.follow(`${event.boot} ${event.policy.version}`);
     if (view === "changes" && Math.floor(event.uptime_ms / 1000) % CHANGES_EVERY === 0) showChanges();
   },
@@ -40,7 +43,6 @@ const watcher = new Watcher({
     if (lost !== null) announce("The server is back.");
     lost = null;
     live.lost(false);
-    connection("live", "Live");
     show(byId("lost"), false);
   },
   down(why, retryAt) {
@@ -48,6 +50,7 @@ const watcher = new Watcher({
     lost = { why, retryAt, since: lost?.since ?? lastEvent };
     if (first) live.lost(true);
     connection("gone", "Lost");
+    showOutage(null);
     showLost();
   },
   turnedAway(refused) {
@@ -76,6 +79,7 @@ setInterval(showLost, 500);
 async function enter(error = "") {
   watcher.stop();
   byId("dialog").close();
+  showOutage(null);
   lost = null;
   show(byId("lost"), false);
   go("enter");
@@ -86,7 +90,7 @@ async function enter(error = "") {
 async function health() {
   clearTimeout(health.timer);
   if (view !== "enter") return;
-  const words = { ready: ["Ready", "good"], degraded: ["Degraded: the store is away", "bad"], stopping: ["Stopping", "bad"] };
+  const words = { ready: ["Ready", "good"], degraded: ["Degraded: Redis is unavailable", "bad"], stopping: ["Stopping", "bad"] };
   try {
     const told = await access();
     if (view !== "enter") return;

@@ -1,37 +1,19 @@
-// How a client stands on every rule, with a picture of each bucket that fills as time passes.
+// A client's status under every rule, as the server reported it. Nothing is computed in between: figures
+// have an age, and are asked for again.
 
-import { count, h, keyText, say, show, still, svg, wait } from "./dom.js";
+import { clock, count, h, keyText, printable, say, show, svg, wait } from "./dom.js";
 
 const HEIGHT = 96;
 const WIDTH = 62;
-const UNITS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, sec: 1e3, min: 6e4, m: 6e4, h: 36e5, hour: 36e5, d: 864e5, day: 864e5, w: 6048e5, week: 6048e5 };
-const FROM = { rule: "of the rule", tier: "of its tier", override: "by an override" };
-
-/** How fast a limit refills in units per millisecond; `null` where it does not do so steadily. */
-function pace(numbers) {
-  if (numbers.length !== 1 || /window|sliding/.test(numbers[0])) return null;
-  const [, units, period] = /^(\d+)\/(\S+)/.exec(numbers[0]) ?? [];
-  if (period === undefined) return null;
-  const parts = /^[a-z]/.test(period) ? [["", "1", period]] : [...period.matchAll(/(\d+)([a-z]+)/g)];
-  const length = parts.reduce((sum, [, number, unit]) => sum + Number(number) * (UNITS[unit] ?? NaN), 0);
-  return length > 0 ? Number(units) / length : null;
-}
-
-/** What is in the bucket so long after its figures were told. */
-function level(of, since) {
-  if (of.limit === null) return null;
-  const left = Math.max(0, of.reset_after_ms - since);
-  if (left === 0) return of.limit;
-  const steady = pace(of.numbers);
-  if (steady !== null) return Math.max(0, Math.min(of.limit, of.limit - left * steady));
-  // A window is as full as it was until it ends; what slides comes back bit by bit.
-  if (of.numbers.some((text) => text.includes("window"))) return of.remaining;
-  return of.limit - (of.limit - of.remaining) * (left / Math.max(1, of.reset_after_ms));
-}
+const FROM = { rule: "rule default", tier: "tier", override: "override" };
+// How often the age is shown anew.
+const TICK = 1000;
+// Rules that are named in a headline.
+const NAMED = 4;
 
 let pictures = 0;
 
-/** A vessel with a mark for each unit, where these are few. */
+/** A vessel that is as full as what is left, with a mark for each unit if these are few. */
 class Bucket {
   constructor() {
     pictures += 1;
@@ -47,8 +29,7 @@ class Bucket {
       svg("path", { class: "wall", d: shape }));
   }
 
-  fill(of, amount) {
-    const share = of.limit === null || of.limit === 0 ? 0 : amount / of.limit;
+  fill(share) {
     const y = HEIGHT - 2 - share * (HEIGHT - 10);
     this.water.setAttribute("y", y.toFixed(2));
     this.water.setAttribute("height", Math.max(0, HEIGHT - y).toFixed(2));
@@ -69,21 +50,55 @@ class Bucket {
   }
 }
 
+/** Whether a rule has no limit for this client, as opposed to a limit without figures. */
+const isUnlimited = (of) => of.limit === null && of.numbers.length === 0;
+
+/** The part of a wait that is left, in words; `null` once it has passed and the next answer is due. */
+const left = (millis, age) => (millis > age ? wait(millis - age) : null);
+
+/** What a rule does with the next request, in words, and whether that is bad. */
+export function verdict(of, status, age) {
+  if (of.blocked_ms !== null) {
+    const rest = left(of.blocked_ms, age);
+    const text = rest === null ? "Block just ended, asking again" : `Blocked for ${rest}`;
+    return { text: of.shadow ? `Shadow: ${text.charAt(0).toLowerCase()}${text.slice(1)}` : text, bad: !of.shadow };
+  }
+  if (isUnlimited(of)) return { text: "Unlimited", bad: false };
+  if (of.limit === null) return { text: notEvaluated(status), bad: false };
+  if (status.degraded && of.limit === 0) return { text: "Denies while Redis is unavailable", bad: !of.shadow };
+  if (of.allowed) return { text: of.shadow ? "Shadow: would allow" : "OK", bad: false };
+  if (of.retry_after_ms === null) {
+    return { text: of.shadow ? "Shadow: request can never fit this limit" : "Request can never fit this limit", bad: !of.shadow };
+  }
+  const rest = left(of.retry_after_ms, age);
+  if (of.shadow) return { text: rest === null ? "Shadow: asking again" : `Shadow: would deny for ${rest}`, bad: false };
+  return { text: rest === null ? "Over limit until now, asking again" : `Over limit, next in ${rest}`, bad: true };
+}
+
+/** Why a rule that applies has no figures. */
+function notEvaluated(status) {
+  if (status.list !== null) return `Not evaluated: the list ${status.list.name} decides`;
+  if (status.degraded) return "Not evaluated while Redis is unavailable";
+  return "Not evaluated: the request is invalid";
+}
+
 /** One rule. */
 class Card {
   constructor(of, actions) {
     this.bucket = new Bucket();
     this.amount = h("b", { class: "amount" });
+    this.unit = h("small", {}, "left");
     this.state = h("p", { class: "verdict" });
     this.until = h("p", { class: "until" });
     this.numbers = h("span");
+    this.denies = h("span", { class: "tag bad" }, "denies");
     this.buttons = actions === null ? null : h("div", { class: "buttons" });
     this.root = h("article", { class: "card", "data-rule": of.rule },
-      h("div", { class: "picture" }, this.bucket.root, this.amount),
+      h("div", { class: "picture" }, this.bucket.root, h("span", {}, this.amount, " ", this.unit)),
       h("div", { class: "words" },
-        h("h3", {}, h("bdi", {}, of.rule), of.shadow ? h("span", { class: "tag" }, "shadow") : null),
+        h("h3", {}, h("bdi", {}, of.rule), of.shadow ? h("span", { class: "tag" }, "shadow") : null, this.denies),
         this.state, this.until,
-        h("p", { class: "hint" }, this.numbers, " · counted by ", keyText(of.key)),
+        h("p", { class: "hint" }, this.numbers, " · key ", keyText(of.key)),
         this.buttons));
     if (actions !== null) {
       const button = (text, act) => h("button", { type: "button", onclick: () => act(this.of) }, text);
@@ -93,87 +108,139 @@ class Card {
     }
   }
 
-  update(of, told) {
-    [this.of, this.told] = [of, told];
+  update(of, status, age) {
+    [this.of, this.status] = [of, status];
     this.bucket.mark(of.limit);
-    say(this.numbers, `${of.numbers.join(" and ") || "unlimited"}, ${FROM[of.numbers_from] ?? of.numbers_from}`);
-    this.tick();
+    this.bucket.fill(of.limit === null ? Number(isUnlimited(of)) : of.limit === 0 ? 0 : of.remaining / of.limit);
+    const from = of.numbers_from === "tier" && status.tier !== null ? `tier ${printable(status.tier)}` : FROM[of.numbers_from] ?? of.numbers_from;
+    say(this.numbers, `${of.numbers.join(" and ") || "unlimited"} (${from}${status.degraded ? ", local share" : ""})`);
+    const amount = isUnlimited(of) ? "∞" : of.limit === null ? "–" : `${count(of.remaining)} of ${count(of.limit)}`;
+    say(this.amount, amount);
+    show(this.unit, of.limit !== null);
+    this.bucket.root.setAttribute("aria-label", isUnlimited(of) ? "unlimited" : of.limit === null ? "no figures" : `${amount} left`);
+    const decides = !status.allowed && status.list === null && status.rule === of.rule;
+    show(this.denies, decides);
+    this.root.classList.toggle("deciding", decides);
+    if (decides) this.root.setAttribute("aria-current", "true");
+    else this.root.removeAttribute("aria-current");
+    this.root.classList.toggle("blocked", of.blocked_ms !== null);
+    this.root.classList.toggle("spent", of.blocked_ms === null && of.limit !== null && of.remaining === 0);
+    if (this.buttons) {
+      show(this.lift, of.blocked_ms !== null);
+      show(this.block, of.blocked_ms === null);
+    }
+    this.tick(age);
   }
 
-  tick() {
-    const { of } = this;
-    const since = performance.now() - this.told;
-    const amount = level(of, since);
-    const blocked = Math.max(0, (of.blocked_ms ?? 0) - since);
-    this.root.classList.toggle("blocked", blocked > 0);
-    this.root.classList.toggle("spent", blocked === 0 && amount !== null && amount < 1);
-    if (this.buttons) {
-      show(this.lift, blocked > 0);
-      show(this.block, blocked === 0);
-    }
-    this.bucket.fill(of, amount ?? 1);
-    const left = amount === null ? "∞" : count(Math.floor(amount + 1e-6));
-    say(this.amount, amount === null ? "∞" : `${left} of ${count(of.limit)}`);
-    this.bucket.root.setAttribute("aria-label", amount === null ? "unlimited" : `${left} of ${of.limit} left`);
-    const retry = Math.max(0, (of.retry_after_ms ?? 0) - since);
-    const reset = Math.max(0, (of.reset_after_ms ?? 0) - since);
-    if (blocked > 0) say(this.state, `Blocked for ${wait(blocked)}`);
-    else if (of.limit === null) say(this.state, "Unlimited");
-    else if (of.retry_after_ms === null && !of.allowed) say(this.state, "Never allows this");
-    else if (of.shadow) say(this.state, retry > 0 ? `Would refuse for ${wait(retry)}, only reports` : "Allows");
-    else say(this.state, retry > 0 ? `Refuses for ${wait(retry)}` : "Allows");
-    const refuses = blocked > 0 || retry > 0 || !of.allowed && of.retry_after_ms === null;
-    this.state.className = `verdict ${!refuses ? "good" : of.shadow ? "" : "bad"}`;
-    say(this.until, of.limit === null ? "" : reset > 0 ? `Full in ${wait(reset)}` : "Full");
+  tick(age) {
+    const { of, status } = this;
+    const { text, bad } = verdict(of, status, age);
+    say(this.state, text);
+    this.state.className = `verdict ${bad ? "bad" : of.shadow || of.limit === null ? "" : "good"}`;
+    const full = of.limit === null || of.limit === 0 ? "" : of.reset_after_ms === 0 ? "Full quota" : left(of.reset_after_ms, age);
+    say(this.until, full === "" || full === "Full quota" ? full : full === null ? "Full quota due, asking again" : `Full quota in ${full}`);
   }
 }
 
-/** A client: the verdict, and every rule that applies. Told anew, it changes in place. */
+/** A client: the ruling, and every rule that applies. A new answer changes it in place. */
 export class StatusView {
   constructor(box, actions = null) {
-    Object.assign(this, { box, actions, cards: new Map() });
+    Object.assign(this, { box, actions, cards: new Map(), told: null, problem: null });
     this.verdict = h("p", { class: "answer", role: "status" });
+    this.note = h("p", { class: "error" });
+    this.age = h("p", { class: "hint age" });
     this.grid = h("div", { class: "cards" });
     this.others = h("div");
-    box.replaceChildren(this.verdict, this.grid, this.others);
+    box.replaceChildren(this.verdict, this.note, this.age, this.grid, this.others);
     this.tick();
   }
 
   update(status) {
-    const told = performance.now();
+    [this.told, this.problem] = [Date.now(), null];
     say(this.verdict, sentence(status));
-    this.verdict.classList.toggle("bad", !status.allowed);
-    const names = status.rules.map((of) => of.rule);
-    const shape = JSON.stringify(status.rules.map((of) => [of.rule, of.key, of.shadow]));
-    if (shape !== this.shape) {
-      this.shape = shape;
-      this.cards = new Map(status.rules.map((of) => [of.rule, new Card(of, this.actions)]));
-      this.grid.replaceChildren(...names.map((name) => this.cards.get(name).root));
-    }
-    status.rules.forEach((of) => this.cards.get(of.rule).update(of, told));
-    const others = status.not_applied.map(({ rule, because }) => h("li", {}, h("bdi", {}, rule), `: ${because}`));
+    say(this.note, status.degraded ? "Redis is unavailable: figures are the local limits of this node." : "");
+    const tone = status.reason === "no_rule" && status.rules.length === 0 ? "unknown" : status.allowed ? "" : "bad";
+    this.verdict.className = `answer ${tone}`;
+    this.arrange(status);
+    status.rules.forEach((of) => this.cards.get(id(of)).update(of, status, 0));
+    const others = status.not_applied.map(({ rule, because }) => h("li", {}, h("bdi", {}, rule), `: ${printable(because)}`));
     const text = JSON.stringify(status.not_applied);
+    this.showAge();
     if (text === this.text) return;
     this.text = text;
     const summary = `${others.length} ${others.length === 1 ? "rule does" : "rules do"} not apply`;
     this.others.replaceChildren(...(others.length > 0 ? [h("details", {}, h("summary", {}, summary), h("ul", {}, others))] : []));
   }
 
-  /** Lets the buckets fill; ends by itself when the view is gone. */
+  /** Puts the cards in the order of the answer. A card that stays keeps its buttons, and the focus. */
+  arrange(status) {
+    const order = status.rules.map(id);
+    if (JSON.stringify(order) === this.order) return;
+    this.order = JSON.stringify(order);
+    const had = document.activeElement;
+    this.cards = new Map(status.rules.map((of) => [id(of), this.cards.get(id(of)) ?? new Card(of, this.actions)]));
+    this.grid.replaceChildren(...order.map((name) => this.cards.get(name).root));
+    if (this.grid.contains(had)) had.focus();
+  }
+
+  /** The last figures stay, with their age, when the server gives no others. */
+  failed(problem) {
+    this.problem = problem;
+    this.showAge();
+  }
+
+  showAge() {
+    if (this.told === null) return;
+    const age = Date.now() - this.told;
+    const old = age < 1000 ? "" : `, ${wait(age)} ago`;
+    say(this.age, `${this.problem === null ? "" : `No newer figures: ${printable(this.problem)}. `}Figures as of ${clock(this.told)}${old}.`);
+    this.age.classList.toggle("error", this.problem !== null);
+    this.box.classList.toggle("old", this.problem !== null);
+    for (const card of this.cards.values()) card.tick(age);
+  }
+
+  /** Shows how old the figures are; ends by itself when the view is gone. */
   tick() {
     if (!this.box.isConnected) return;
-    for (const card of this.cards.values()) card.tick();
-    if (still.matches) setTimeout(() => this.tick(), 1000);
-    else requestAnimationFrame(() => this.tick());
+    this.showAge();
+    setTimeout(() => this.tick(), TICK);
   }
 }
 
-/** What would be answered, in a sentence; without a time, so that it is read out only when it changes. */
+/** Which card shows a rule. */
+const id = (of) => JSON.stringify([of.rule, of.key, of.shadow]);
+
+/** After how many milliseconds something of an answer ends: then the server says something else. */
+export function changesAfter(status) {
+  const ends = status.rules.flatMap((of) => [of.blocked_ms, of.retry_after_ms, of.reset_after_ms]);
+  return Math.min(...ends.filter((millis) => millis > 0), Infinity);
+}
+
+/** The ruling in a sentence; without a time, so that it is read out only when it changes. */
 function sentence(status) {
-  const tier = status.tier === null ? "" : ` Its tier is ${status.tier}${status.tier_from === "override" ? ", by an override" : ""}.`;
-  if (status.list !== null) return `It is ${status.list.allows ? "always allowed" : "always refused"}, by the list ${status.list.name}.${tier}`;
-  if (status.reason === "no_rule") return "It is allowed: no rule applies to it.";
-  if (status.allowed) return `It would be allowed.${tier}`;
-  const why = { block: "is blocked", limits: "is over its limit" }[status.reason] ?? "is refused";
-  return `It would be refused: by the rule ${status.rule} it ${why}.${tier}`;
+  const tier = status.tier === null ? "" : ` Tier ${printable(status.tier)}${status.tier_from === "override" ? " (override)" : ""}.`;
+  return `${ruling(status)}${tier}`;
+}
+
+function ruling(status) {
+  const { list, rule, rules, reason } = status;
+  if (list !== null) return `The next request would be ${list.allows ? "allowed" : "denied"}: on the ${list.allows ? "allow" : "deny"} list ${list.name}.`;
+  if (reason === "no_rule" && rules.length === 0) return `No rule matches these attributes. ${needed(status.not_applied)}`;
+  if (reason === "no_rule") return "The next request would be allowed: no limit applies to this client.";
+  if (status.allowed && reason === "store_away") return `The next request would be allowed and not counted: rule ${rule} allows while Redis is unavailable.`;
+  if (status.allowed) return "The next request would be allowed.";
+  const why = {
+    block: `blocked under rule ${rule}`,
+    limits: `over the limit of rule ${rule}`,
+    store_away: `rule ${rule} denies while Redis is unavailable`,
+    error: rule === null ? "the cost attribute is no whole number" : `it can never fit the limit of rule ${rule}`,
+  };
+  return `The next request would be denied: ${why[reason] ?? reason}.`;
+}
+
+/** The attributes that rules need, `tenant + user, ip`. */
+function needed(notApplied) {
+  const sets = [...new Set(notApplied.map(({ needs }) => needs.map(printable).join(" + ")))].filter((set) => set !== "");
+  if (sets.length === 0) return "";
+  return `Rules need: ${sets.slice(0, NAMED).join(", ")}${sets.length > NAMED ? ", …" : ""}.`;
 }
