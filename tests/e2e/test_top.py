@@ -60,11 +60,11 @@ class Top(unittest.TestCase):
     def test_the_refused_key_is_seen_and_reset_and_the_next_check_is_allowed(self):
         self.refuse(5, tenant="acme")
         with self.top() as top:
-            top.sees("tenant=acme", "per-tenant", "over limit", "live ", "0 of 2 left  REFUSES for")
+            top.sees("tenant=acme", "per-tenant", "over limit", "live ", "0 of 2 left  OVER LIMIT, next in")
             SCREENSHOTS.mkdir(parents=True, exist_ok=True)
             (SCREENSHOTS / "top.txt").write_text(top.text() + "\n")
             top.press("r")
-            top.sees("reset this key?", "tenant=acme will be as good as new", "by walt")
+            top.sees("reset this key?", "Restores the full quota of tenant=acme", "as walt")
             self.assertFalse(self.check(tenant="acme")["allowed"], "it is not done before it is confirmed")
             top.press("y")
             top.sees("tenant=acme on per-tenant was reset")
@@ -79,7 +79,7 @@ class Top(unittest.TestCase):
         with self.top(size=(30, 110)) as top:
             top.sees("hottest keys")
             top.press("/tenant=acme\r")
-            top.sees("alone: allowed now", "1 of 2 left", "search: it asks for")
+            top.sees("next request allowed", "1 of 2 left", 'search: requires attribute "route"')
             top.press("b")
             top.sees("block this key?", "15m")
             top.press("\r")
@@ -87,30 +87,31 @@ class Top(unittest.TestCase):
             top.sees("BLOCKED for")
             self.assertEqual(self.check(tenant="acme")["reason"], "block")
             top.press("b")
-            top.sees("lift the block?")
+            top.sees("unblock this key?")
             top.press("y")
-            top.sees("was lifted")
-            top.sees("alone: allowed now")
+            top.sees("is unblocked")
+            top.sees("next request allowed")
             self.assertTrue(self.check(tenant="acme")["allowed"])
             top.press("o\x15" + "50/h\r")
-            top.sees("has numbers of its own for 1h00m")
-            top.sees("50/h, by an override", "of 50 left")
+            top.sees("override saved for tenant=acme on per-tenant for 1h00m")
+            top.sees("50/h (override)", "of 50 left")
             self.assertEqual(self.check(tenant="acme")["limit"], 50)
             top.press("xy")
             top.sees("was removed")
-            top.sees("2/h, of the rule")
+            top.sees("2/h (rule default)")
         done = [change["action"] for change in self.changes()]
         self.assertEqual(done, ["block", "unblock", "set_override", "remove_override"])
 
-    def test_a_key_is_found_by_a_part_and_stands_on_the_rule_that_it_was_found_by(self):
+    def test_a_key_is_found_by_a_part_and_shown_under_the_rule_that_it_was_found_by(self):
         self.refuse(2, ip="203.0.113.9", route="/search")
         with self.top(READ) as top:
             top.sees("live ")
             top.press("/0.113\r")
-            top.sees("keys that hold 0.113: 1", "ip=203.0.113.9", "refused for")
+            top.sees("active keys that contain 0.113: 1", "ip=203.0.113.9", "over, next in")
             top.press("\r")
-            # The rule asks for a route, too, which is no part of its key.
-            top.sees("─▸ ip=203.0.113.9", "refused now: over limit on search", "0 of 1 left", "REFUSES for")
+            # The rule needs a route, too, which is no part of its key.
+            top.sees("─▸ ip=203.0.113.9", "no rule matches these attributes", "rules need: tenant, route + ip")
+            top.sees("other active keys with ip=203.0.113.9", "0 of 1 left", "OVER LIMIT, next in")
 
     def test_a_token_that_may_only_read_is_told_so(self):
         self.refuse(tenant="acme")
@@ -136,6 +137,15 @@ class Top(unittest.TestCase):
             self.server.folder.write("tokens", f"rita read {READ}\n")
             top.sees("TURNED AWAY since", "the token is wrong")
 
+    def test_a_wider_key_says_whom_a_change_affects(self):
+        self.refuse(tenant="acme", user="42")
+        with self.top(size=(30, 110)) as top:
+            top.sees("hottest keys")
+            top.press("/tenant=acme user=42\r")
+            top.sees("next request DENIED: over the limit of rule per-tenant")
+            top.press("b")
+            top.sees("Affects all users of tenant=acme, not only user=42.")
+
     @unittest.skipUnless(program("redis-server"), "needs redis-server")
     def test_a_store_that_is_away_is_shown_and_a_change_that_needs_it_is_not_done(self):
         port = free_port()
@@ -150,7 +160,7 @@ class Top(unittest.TestCase):
                 top.sees("store redis answers", "tenant=acme")
                 store.kill()
                 self.check(tenant="acme")
-                top.sees("DEGRADED", f"store redis 127.0.0.1:{port} AWAY")
+                top.sees("DEGRADED", f"Redis 127.0.0.1:{port} UNAVAILABLE for", "local limits, on this node alone")
                 top.press("ry")
                 top.sees("not done: redis has been away")
 
@@ -159,7 +169,7 @@ class Top(unittest.TestCase):
         with self.top(size=(24, 120)) as top:
             top.sees('tenant="\\u{1b}]0;pwned\\u{7}\\u{1b}[2J\\u{202e}evil"', "most refused")
             top.press("\r")
-            top.sees("refused now: over limit")
+            top.sees("next request DENIED: over the limit of rule per-tenant")
             top.press("\x1b")
             top.sees("most refused")
             top.press("ry")

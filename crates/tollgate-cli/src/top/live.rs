@@ -75,6 +75,10 @@ async fn carry_out(client: Client, command: Command, tell: Sender<Message>) {
             let found = work::find(&client, &text).await;
             Message::Found(text, found)
         }
+        Command::Others(key, rule) => {
+            let others = work::others(&client, &key, rule.as_deref()).await;
+            Message::Others(key, others)
+        }
         Command::Change(change) => Message::Changed(work::change(&client, &change).await),
         Command::Leave => Message::Ended,
     };

@@ -143,13 +143,17 @@ pub(super) fn found(found: &Found) -> Table {
     let rows = found.keys.iter().map(|of| {
         let (left, state) = match (of.remaining, of.limit, of.retry_after_ms) {
             (Some(remaining), Some(limit), retry) => {
-                let state = match retry.unwrap_or_default() {
-                    0 => toned("allowed", Tone::Good),
-                    millis => toned(format!("refused for {}", wait(millis)), Tone::Bad),
+                let state = match (of.blocked_ms, retry.unwrap_or_default()) {
+                    (Some(millis), _) => toned(format!("BLOCKED for {}", wait(millis)), Tone::Bad),
+                    (None, 0) => toned("OK", Tone::Good),
+                    (None, millis) if of.shadow => {
+                        toned(format!("shadow, over {}", wait(millis)), Tone::Warning)
+                    }
+                    (None, millis) => toned(format!("over, next in {}", wait(millis)), Tone::Bad),
                 };
                 (format!("{} of {}", count(remaining), count(limit)), state)
             }
-            _ => ("-".to_owned(), cell("was refused lately")),
+            _ => ("-".to_owned(), cell("denied recently")),
         };
         let rule = rule_name(of.rule.as_deref().unwrap_or_default());
         vec![key_cell(&of.key, of.whole), cell(rule), cell(left), state]

@@ -99,7 +99,7 @@ fn seconds(seconds: u64) -> String {
 /// A key as people write it: `tenant=acme user="a b"`.
 pub(super) fn key(key: &Key) -> String {
     if key.is_empty() {
-        return "everybody together".to_owned();
+        return "all requests".to_owned();
     }
     let pairs = key.iter().map(|(name, value)| format!("{}={}", harmless(name), written(value)));
     pairs.collect::<Vec<_>>().join(" ")
@@ -121,6 +121,18 @@ fn written(value: &str) -> String {
     }
     text.push('"');
     text
+}
+
+/// The attributes of one name, as in "all users".
+pub(super) fn plural(name: &str) -> String {
+    let name = harmless(name);
+    let is_after_consonant = |stem: &str| !stem.ends_with(['a', 'e', 'i', 'o', 'u']);
+    match name.strip_suffix('y').filter(|stem| !stem.is_empty() && is_after_consonant(stem)) {
+        _ if name == "ip" => "IPs".to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None if ["s", "x", "ch", "sh"].iter().any(|end| name.ends_with(end)) => format!("{name}es"),
+        None => format!("{name}s"),
+    }
 }
 
 /// A text from outside that can do nothing but be read.
@@ -239,7 +251,7 @@ mod tests {
             );
         }
         assert_eq!(harmless("\u{9b}31m\u{2066}"), r"\u{9b}31m\u{2066}");
-        assert_eq!(key(&Key::new()), "everybody together");
+        assert_eq!(key(&Key::new()), "all requests");
     }
 
     #[test]
@@ -251,6 +263,12 @@ mod tests {
             assert!(shown.chars().all(is_plain), "{shown:?}");
             assert_eq!(attributes(&shown), Some(of));
         }
+    }
+
+    #[test]
+    fn several_attributes_of_one_name_have_a_plural() {
+        let all = ["user", "ip", "country", "api_key", "address", "\u{202e}x"].map(plural);
+        assert_eq!(all, ["users", "IPs", "countries", "api_keys", "addresses", r"\u{202e}xes"]);
     }
 
     #[test]

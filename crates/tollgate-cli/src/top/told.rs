@@ -47,6 +47,7 @@ pub(super) struct RuleCounts {
 pub(super) struct Store {
     pub(super) kind: String,
     pub(super) outage: Option<Outage>,
+    pub(super) fallback: Option<StoreFallback>,
     pub(super) outages: u64,
     pub(super) failed_calls: u64,
     pub(super) live_keys: Option<u64>,
@@ -59,6 +60,16 @@ pub(super) struct Outage {
     pub(super) address: String,
     pub(super) lasted_ms: u64,
     pub(super) why: String,
+}
+
+/// What rules do while the store does not answer.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct StoreFallback {
+    /// The nodes that share the limits of the rules that go on locally.
+    pub(super) nodes: u64,
+    pub(super) local: u64,
+    pub(super) allow: u64,
+    pub(super) deny: u64,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -119,19 +130,39 @@ impl Who {
     }
 }
 
-/// How a client stands: `POST /admin/v1/keys/status` with attributes.
+/// The status of a client: `POST /admin/v1/keys/status` with attributes.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Standing {
     pub(super) allowed: bool,
     pub(super) reason: String,
     pub(super) rule: Option<String>,
     pub(super) retry_after_ms: Option<u64>,
+    pub(super) list: Option<DecidingList>,
     pub(super) tier: Option<String>,
+    /// Decided without the store: figures are the local limits of the server's node.
+    pub(super) degraded: bool,
     pub(super) rules: Vec<RuleStanding>,
     pub(super) not_applied: Vec<NotApplied>,
 }
 
-/// How a client stands on one rule.
+impl Standing {
+    /// After how many milliseconds a wait in these figures has passed.
+    pub(super) fn changes_after(&self) -> Option<u64> {
+        let waits = self.rules.iter().flat_map(|of| {
+            [of.blocked_ms, of.retry_after_ms, of.reset_after_ms].into_iter().flatten()
+        });
+        waits.filter(|millis| *millis > 0).min()
+    }
+}
+
+/// The list that decides before any rule.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct DecidingList {
+    pub(super) name: String,
+    pub(super) allows: bool,
+}
+
+/// The status of a client under one rule.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct RuleStanding {
     pub(super) rule: String,
@@ -145,12 +176,16 @@ pub(super) struct RuleStanding {
     pub(super) retry_after_ms: Option<u64>,
     pub(super) reset_after_ms: Option<u64>,
     pub(super) blocked_ms: Option<u64>,
+    /// Attributes of the client that the rule does not look at: its key is wider.
+    pub(super) ignored_attributes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NotApplied {
     pub(super) rule: String,
     pub(super) because: String,
+    /// The attributes without which the rule never applies.
+    pub(super) needs: Vec<String>,
 }
 
 /// The same question about one key of one rule.
@@ -189,6 +224,7 @@ impl From<KeyStanding> for RuleStanding {
             retry_after_ms: figure(|of| of.retry_after_ms).max(of.blocked_ms),
             reset_after_ms: figure(|of| of.reset_after_ms),
             blocked_ms: of.blocked_ms,
+            ignored_attributes: Vec::new(),
             rule: of.rule,
             key: of.key,
         }
@@ -216,6 +252,35 @@ pub(super) struct FoundKey {
     pub(super) limit: Option<u64>,
     pub(super) remaining: Option<u64>,
     pub(super) retry_after_ms: Option<u64>,
+    pub(super) reset_after_ms: Option<u64>,
+    #[serde(default)]
+    pub(super) blocked_ms: Option<u64>,
+    #[serde(default)]
+    pub(super) shadow: bool,
+    #[serde(default)]
+    pub(super) ignored_attributes: Vec<String>,
+}
+
+impl FoundKey {
+    /// The status of the key under its rule, if the server keeps a state of it.
+    pub(super) fn standing(self) -> Option<RuleStanding> {
+        let (rule, limit) = (self.rule?, self.limit?);
+        let is_over = self.retry_after_ms.is_some_and(|retry| retry > 0);
+        Some(RuleStanding {
+            rule,
+            key: self.key,
+            shadow: self.shadow,
+            numbers: Vec::new(),
+            numbers_from: String::new(),
+            allowed: self.blocked_ms.is_none() && !is_over,
+            limit: Some(limit),
+            remaining: self.remaining,
+            retry_after_ms: self.retry_after_ms,
+            reset_after_ms: self.reset_after_ms,
+            blocked_ms: self.blocked_ms,
+            ignored_attributes: self.ignored_attributes,
+        })
+    }
 }
 
 /// `GET /admin/v1/overrides`.

@@ -5,7 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use super::client::{Client, Problem};
-use super::state::{Asked, Change, Found, Target};
+use super::state::{Asked, Change, Found, OtherKeys, Target};
 use super::text::{self, Key};
 use super::told::{
     Changed, Denials, FoundKey, Hottest, KeyStanding, Keys, Overrides, RuleStanding, Standing,
@@ -21,37 +21,45 @@ pub(super) async fn hottest(client: &Client) -> Result<Hottest, Problem> {
     client.get("top?by=traffic&limit=20").await
 }
 
-/// How a client stands on every rule that applies to its attributes, and on the rule that it was
-/// found by: that may ask for more than the attributes of its key.
+/// The status of a client under every rule that applies to its attributes, or of the selected key
+/// of one rule. Each is one answer of the server: figures of two moments could contradict.
 pub(super) async fn standing(client: &Client, asked: &Asked) -> Result<Standing, Problem> {
-    let (key, rule) = match asked {
-        Asked::Row(Target { rule, key }) => (key, Some(rule)),
-        Asked::Client(key, rule) => (key, rule.as_ref()),
+    let key = match asked {
+        Asked::Row(Target { key, .. }) | Asked::Client(key, _) => key,
     };
     let body = json!({"attributes": key});
     let mut standing: Standing = client.send(Method::POST, "keys/status", &body).await?;
-    if let Some(rule) = rule
-        && standing.rules.iter().all(|of| of.rule != *rule)
-    {
-        let target = Target { rule: rule.clone(), key: key.clone() };
-        put_first(&mut standing, of_key(client, &target).await?);
-    }
-    if let Asked::Row(Target { rule, .. }) = asked {
-        standing.rules.retain(|of| of.rule == *rule);
+    if let Asked::Row(target) = asked {
+        standing.rules.retain(|of| of.rule == target.rule);
+        // The rule may need more attributes than those of its key.
+        if standing.rules.is_empty() {
+            standing.rules.push(of_key(client, target).await?);
+        }
     }
     Ok(standing)
 }
 
-/// What it says counts, too, for whoever it applies to.
-fn put_first(standing: &mut Standing, of: RuleStanding) {
-    if standing.allowed && !of.allowed {
-        standing.allowed = false;
-        standing.reason = if of.blocked_ms.is_some() { "block" } else { "limits" }.to_owned();
-        standing.rule = Some(of.rule.clone());
-        standing.retry_after_ms = of.retry_after_ms;
+/// The active keys that hold an attribute of a client, with the key of the rule that it was found
+/// by first: that one may be blocked without a state.
+pub(super) async fn others(
+    client: &Client,
+    key: &Key,
+    rule: Option<&str>,
+) -> Result<OtherKeys, Problem> {
+    let mut keys: Vec<RuleStanding> = Vec::new();
+    if let Some(rule) = rule {
+        keys.push(of_key(client, &Target { rule: rule.to_owned(), key: key.clone() }).await?);
     }
-    standing.not_applied.retain(|other| other.rule != of.rule);
-    standing.rules.insert(0, of);
+    let attributes = json!(key).to_string();
+    let (found, more) = search(client, "attributes", &attributes).await?;
+    for of in found.into_iter().filter(|of| of.whole).filter_map(FoundKey::standing) {
+        match keys.iter_mut().find(|known| known.rule == of.rule && known.key == of.key) {
+            Some(known) => known.shadow = of.shadow,
+            None => keys.push(of),
+        }
+    }
+    keys.sort_by_key(|of| of.allowed || of.shadow);
+    Ok(OtherKeys { keys, more })
 }
 
 async fn of_key(client: &Client, target: &Target) -> Result<RuleStanding, Problem> {
@@ -68,19 +76,7 @@ pub(super) async fn find(client: &Client, text: &str) -> Result<Found, Problem> 
     let contains = utf8_percent_encode(text, NON_ALPHANUMERIC);
     let denials: Denials =
         client.get(&format!("denials?contains={contains}&limit={FOUND}")).await?;
-    let mut keys: Vec<FoundKey> = Vec::new();
-    let mut cursor = String::new();
-    let mut more = false;
-    for _ in 0..MOST_PAGES {
-        let page: Keys =
-            client.get(&format!("keys?contains={contains}&limit={FOUND}{cursor}")).await?;
-        keys.extend(page.keys);
-        more = page.next.is_some();
-        match page.next {
-            Some(next) if keys.len() < FOUND => cursor = format!("&cursor={next}"),
-            _ => break,
-        }
-    }
+    let (mut keys, mut more) = search(client, "contains", text).await?;
     for denied in denials.denials {
         let is_known = |of: &FoundKey| of.rule == denied.rule && of.key == denied.key;
         if denied.rule.is_some() && !keys.iter().any(is_known) {
@@ -92,14 +88,34 @@ pub(super) async fn find(client: &Client, text: &str) -> Result<Found, Problem> 
     Ok(Found { keys, more })
 }
 
+/// Active keys that match, and whether there are more.
+async fn search(
+    client: &Client,
+    parameter: &str,
+    value: &str,
+) -> Result<(Vec<FoundKey>, bool), Problem> {
+    let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
+    let (mut keys, mut cursor) = (Vec::new(), String::new());
+    for _ in 0..MOST_PAGES {
+        let page: Keys =
+            client.get(&format!("keys?{parameter}={value}&limit={FOUND}{cursor}")).await?;
+        keys.extend(page.keys);
+        match page.next {
+            Some(next) if keys.len() < FOUND => cursor = format!("&cursor={next}"),
+            next => return Ok((keys, next.is_some())),
+        }
+    }
+    Ok((keys, true))
+}
+
 /// Makes a change; what was done, in words.
 pub(super) async fn change(client: &Client, change: &Change) -> Result<String, Problem> {
     match change {
         Change::Reset(target) => {
             let done = post(client, "keys/reset", &named(target)).await?;
             Ok(match done.result.keys {
-                Some(0) => format!("{} was as good as new already", target.shown()),
-                _ => format!("{} was reset: it is as good as new", target.shown()),
+                Some(0) => format!("{} already has its full quota", target.shown()),
+                _ => format!("{} was reset: full quota restored", target.shown()),
             })
         }
         Change::Block(target, seconds) => {
@@ -113,7 +129,7 @@ pub(super) async fn change(client: &Client, change: &Change) -> Result<String, P
             let done = post(client, "blocks/lift", &named(target)).await?;
             Ok(match done.result.keys {
                 Some(0) => format!("{} was not blocked", target.shown()),
-                _ => format!("the block of {} was lifted", target.shown()),
+                _ => format!("{} is unblocked", target.shown()),
             })
         }
         Change::RemoveOverride(target) => {
@@ -129,10 +145,10 @@ pub(super) async fn change(client: &Client, change: &Change) -> Result<String, P
             let known = known_override(client, &target.key).await?;
             let body = override_body(target, (limits, tier.as_deref()), *seconds, known);
             let _: Changed = client.send(Method::PUT, "overrides", &body).await?;
-            let length = seconds.map_or("without end".to_owned(), |seconds| {
+            let length = seconds.map_or("without expiry".to_owned(), |seconds| {
                 format!("for {}", text::wait(seconds.saturating_mul(1000)))
             });
-            Ok(format!("{} has numbers of its own {length}", target.shown()))
+            Ok(format!("override saved for {} {length}", target.shown()))
         }
     }
 }
@@ -184,25 +200,18 @@ async fn known_override(client: &Client, key: &Key) -> Result<Known, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::fixtures::standing;
 
     #[test]
-    fn a_rule_that_asks_for_more_than_its_key_refuses_all_the_same() {
+    fn the_figures_of_a_key_are_those_of_its_tightest_limit() {
         let told = r#"{"rule": "per-user", "key": {"user": "42"}, "blocked_ms": null, "limits": [
             {"numbers": "9/s", "limit": 9, "remaining": 9, "retry_after_ms": 0, "reset_after_ms": 0},
             {"numbers": "5/h", "limit": 5, "remaining": 0, "retry_after_ms": 70, "reset_after_ms": 900},
             {"numbers": "7/h", "limit": 7, "remaining": 2, "retry_after_ms": 0, "reset_after_ms": 800}
         ]}"#;
         let told: KeyStanding = serde_json::from_str(told).unwrap();
-        let mut all = standing();
-        all.allowed = true;
-        put_first(&mut all, told.into());
-        assert_eq!((all.allowed, all.reason.as_str()), (false, "limits"));
-        assert_eq!((all.rule.as_deref(), all.retry_after_ms), (Some("per-user"), Some(70)));
-        assert!(all.not_applied.is_empty(), "it is not told twice");
-        let first = &all.rules[0];
-        assert_eq!((first.limit, first.remaining), (Some(5), Some(0)), "of the tightest limit");
-        assert_eq!(first.numbers, ["9/s", "5/h", "7/h"]);
+        let of = RuleStanding::from(told);
+        assert_eq!((of.allowed, of.limit, of.remaining), (false, Some(5), Some(0)));
+        assert_eq!(of.numbers, ["9/s", "5/h", "7/h"]);
     }
 
     #[test]

@@ -37,11 +37,14 @@ pub(super) fn draw(state: &State, dialog: &Dialog, frame: &mut Frame<'_>, area: 
     let width = WIDTH.min(area.width);
     let inner = usize::from(width.saturating_sub(4));
     let mut lines = vec![Line::from(what)];
+    if let Some(warning) = &dialog.warning {
+        lines.push(Line::from(Span::styled(warning.clone(), style(Tone::Bad).bold())));
+    }
     lines.push(Line::default());
     for (at, field) in dialog.fields.iter().enumerate() {
         lines.extend(field_lines(field, at == dialog.at && !dialog.busy, inner));
     }
-    let audit = format!("In the audit log it will be done by {}.", harmless(&state.who.name));
+    let audit = format!("Logged in the audit log as {}.", harmless(&state.who.name));
     lines.push(Line::from(Span::styled(audit, style(Tone::Quiet))));
     if let Some(error) = &dialog.error {
         lines.push(Line::from(Span::styled(error.clone(), style(Tone::Bad).bold())));
@@ -50,7 +53,7 @@ pub(super) fn draw(state: &State, dialog: &Dialog, frame: &mut Frame<'_>, area: 
     lines.push(Line::from(match (dialog.busy, dialog.fields.is_empty()) {
         (true, _) => "being done …",
         (false, true) => "y yes   n no",
-        (false, false) => "Enter do it   Tab next field   Esc leave it",
+        (false, false) => "Enter apply   Tab next field   Esc cancel",
     }));
     let text = Paragraph::new(lines).wrap(Wrap { trim: false });
     let height = wrapped_height(&text, width.saturating_sub(4)).saturating_add(2);
@@ -82,35 +85,42 @@ fn words(kind: &Kind) -> (&'static str, String) {
         Kind::Reset(of) => (
             "reset this key?",
             format!(
-                "{} will be as good as new on the rule {}, and no longer blocked there.",
+                "Restores the full quota of {} under rule {} and removes its block.",
                 key(of),
                 rule(of)
             ),
         ),
         Kind::Block(of) => (
             "block this key?",
-            format!("{} will be refused by the rule {}, whatever is left.", key(of), rule(of)),
+            format!(
+                "{} will be denied for the chosen time, even if quota remains. Rule: {}.",
+                match of.key.is_empty() {
+                    true => "All requests".to_owned(),
+                    false => format!("All requests of {}", key(of)),
+                },
+                rule(of)
+            ),
         ),
         Kind::Lift(of) => (
-            "lift the block?",
+            "unblock this key?",
             format!(
-                "{} will be counted by the rule {} as before it was blocked.",
+                "Removes the block of {}; the limit of rule {} applies again.",
                 key(of),
                 rule(of)
             ),
         ),
         Kind::Override(of) => (
-            "numbers of its own?",
+            "set override",
             format!(
-                "{} will have this limit on the rule {}. What an override gives it already \
-                 stays, unless it is changed here.",
+                "Custom limit of {} under rule {}. Existing override values are kept unless \
+                 changed here.",
                 key(of),
                 rule(of)
             ),
         ),
         Kind::RemoveOverride(of) => (
             "remove the override?",
-            format!("{} will have the numbers and the tier that it had before.", key(of)),
+            format!("{} returns to the policy's limits and tier.", key(of)),
         ),
     }
 }

@@ -11,12 +11,11 @@ use super::style;
 use crate::top::state::{Link, State};
 use crate::top::table::{Tone, cut};
 use crate::top::text::{count, counted, harmless, lasted, wait};
-use crate::top::told::Sample;
+use crate::top::told::{Sample, StoreFallback};
 
 /// How many lines it takes.
 pub(super) fn height(state: &State, area: Rect) -> u16 {
-    let lost = matches!(state.link, Link::Lost { .. });
-    match (area.height < 12, lost) {
+    match (area.height < 12, problem_line(state).is_some()) {
         (true, _) => 1,
         (false, false) => 2,
         (false, true) => 3,
@@ -26,18 +25,18 @@ pub(super) fn height(state: &State, area: Rect) -> u16 {
 pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let mut lines = area.rows();
     let Some(first) = lines.next() else { return };
-    let lost = lost_line(state);
-    // Where there is one line, what is wrong is more important than all else.
-    if let (Some(lost), 1) = (&lost, area.height) {
-        return banner(lost, frame, first);
+    let problem = problem_line(state);
+    // If there is one line, a problem is more important than all else.
+    if let (Some(problem), 1) = (&problem, area.height) {
+        return banner(problem, frame, first);
     }
     name_line(state, frame, first);
     if let (Some(line), Some(last)) = (lines.next(), state.view().history.last()) {
         let line_of = state_line(state, last, line.width);
         frame.render_widget(line_of, line);
     }
-    if let (Some(line), Some(lost)) = (lines.next(), &lost) {
-        banner(lost, frame, line);
+    if let (Some(line), Some(problem)) = (lines.next(), &problem) {
+        banner(problem, frame, line);
     }
 }
 
@@ -110,9 +109,7 @@ fn policy(last: &Sample) -> (String, Tone) {
 fn store(last: &Sample) -> (String, Tone) {
     let store = &last.store;
     if let Some(outage) = &store.outage {
-        let (address, why) = (harmless(&outage.address), harmless(&outage.why));
-        let text = format!("store redis {address} AWAY {}: {why}", lasted(outage.lasted_ms));
-        return (text, Tone::Bad);
+        return (format!("store redis unavailable: {}", harmless(&outage.why)), Tone::Bad);
     }
     let keys =
         store.live_keys.map(|keys| format!(", {}", counted(keys, "key"))).unwrap_or_default();
@@ -124,8 +121,49 @@ fn store(last: &Sample) -> (String, Tone) {
         }
         (kind, _, 0) => (format!("store {} answers{keys}", harmless(kind)), Tone::Plain),
         (kind, _, times) => {
-            let text = format!("store {} answers, was away {times}x{keys}", harmless(kind));
+            let text = format!("store {} answers, {times} outages so far{keys}", harmless(kind));
             (text, Tone::Warning)
+        }
+    }
+}
+
+/// The server that does not answer, or else its store.
+fn problem_line(state: &State) -> Option<String> {
+    lost_line(state).or_else(|| outage_line(state))
+}
+
+fn outage_line(state: &State) -> Option<String> {
+    let store = &state.view().history.last()?.store;
+    let does = fallback(store.fallback.as_ref()?);
+    Some(match &store.outage {
+        Some(outage) => {
+            let (address, lasted) = (harmless(&outage.address), lasted(outage.lasted_ms));
+            format!(" Redis {address} UNAVAILABLE for {lasted}: {does}")
+        }
+        None => format!(" Redis NOT REACHED yet: {does}"),
+    })
+}
+
+/// What rules do while the store does not answer.
+fn fallback(of: &StoreFallback) -> String {
+    let share = match of.nodes {
+        0 | 1 => "on this node alone".to_owned(),
+        nodes => format!("each node enforces 1/{nodes}"),
+    };
+    match (of.local, of.deny, of.allow) {
+        (1.., 0, 0) => format!("local limits, {share}"),
+        (0, 1.., 0) => "all rules deny".to_owned(),
+        (0, 0, 1..) => "all rules allow without counting".to_owned(),
+        (0, 0, 0) => "the policy has no rules".to_owned(),
+        (local, deny, allow) => {
+            let kinds = [
+                (local, format!("with local limits ({share})")),
+                (deny, "denying".to_owned()),
+                (allow, "allowing without counting".to_owned()),
+            ];
+            let kinds = kinds.into_iter().filter(|(number, _)| *number > 0);
+            let kinds = kinds.map(|(number, what)| format!("{} {what}", counted(number, "rule")));
+            kinds.collect::<Vec<_>>().join(", ")
         }
     }
 }

@@ -11,20 +11,20 @@ use super::dialog::centred;
 const KEYS: [(&str, &str); 13] = [
     ("up down j k", "select; PgUp PgDn g G farther"),
     ("Tab", "next table: refused, hottest, rules"),
-    ("Enter", "how the key stands on every rule; on a rule: its rates"),
+    ("Enter", "status of the key under every rule; on a rule: its rates"),
     ("/", "search: part of a key, or user=42 route=/search"),
-    ("r", "reset: as good as new, and no longer blocked"),
-    ("b", "block for a time; lift the block of a blocked key"),
-    ("u", "lift the block"),
-    ("o", "override: a limit or a tier of its own, for a time"),
+    ("r", "reset: restore the full quota, remove the block"),
+    ("b", "block for a time; unblock a blocked key"),
+    ("u", "unblock"),
+    ("o", "override: a custom limit or tier, for a time"),
     ("x", "remove the override"),
-    ("p", "pause: the numbers stay, keys can be changed"),
+    ("p", "pause: freeze the display"),
     ("Esc", "back"),
     ("?", "this"),
     ("q Ctrl-C", "leave"),
 ];
 
-const NOTE: &str = "r b u o x need a token that may write, and ask before";
+const NOTE: &str = "r b u o x need a write token and ask for confirmation";
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
     let mut lines: Vec<Line<'_>> = KEYS

@@ -1,22 +1,22 @@
-//! How a client stands on every rule, with a bar for what is left.
+//! The status of a client under every rule, with a bar for what is left, and its other keys.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use super::header::clock;
 use super::style;
 use crate::top::state::{KeyPage, State};
 use crate::top::table::{Tone, cut, fitted};
 use crate::top::tables::{reason, rule_name};
-use crate::top::text::{self, count, harmless, wait};
+use crate::top::text::{self, count, harmless, lasted, wait};
 use crate::top::told::{RuleStanding, Standing};
 
 /// Less than this, and what follows does not stand beside the bar.
 const NARROW: usize = 72;
 
 pub(super) fn draw(state: &State, page: &KeyPage, frame: &mut Frame<'_>, area: Rect) {
-    let passed = state.now_ms.saturating_sub(page.told_ms);
     let width = usize::from(area.width);
     let mut lines = vec![title(&text::key(&page.key), width)];
     let mut marked = None;
@@ -26,21 +26,38 @@ pub(super) fn draw(state: &State, page: &KeyPage, frame: &mut Frame<'_>, area: R
             lines.push(Line::from(Span::styled(harmless(&problem.detail), style(Tone::Bad))));
         }
         (Some(standing), problem) => {
-            lines.push(verdict(standing, passed));
-            if let Some(problem) = problem {
-                let text = format!("as it stood before: {}", harmless(&problem.detail));
-                lines.push(Line::from(Span::styled(text, style(Tone::Bad))));
+            let age = Age { passed: state.now_ms.saturating_sub(page.told_ms), standing };
+            lines.extend(verdict(&age, width));
+            let at = clock(state, page.told_ms);
+            lines.push(match problem {
+                Some(problem) => {
+                    let text = format!("no newer figures than {at}: {}", harmless(&problem.detail));
+                    Line::from(Span::styled(cut(&text, width), style(Tone::Bad).bold()))
+                }
+                None => quiet(format!("figures as of {at}"), width),
+            });
+            if !page.rules().is_empty() {
+                lines.push(Line::default());
             }
-            lines.push(Line::default());
-            let names = standing.rules.iter().map(|of| rule_name(&of.rule).chars().count());
+            let passed = state.now_ms.saturating_sub(page.others_ms.unwrap_or(page.told_ms));
+            let age_of_others = Age { passed, standing };
+            let all: Vec<&RuleStanding> = page.rules().iter().chain(page.others()).collect();
+            let names = all.iter().map(|of| rule_name(&of.rule).chars().count());
             let name = names.max().unwrap_or_default().clamp(4, (width / 4).max(4));
-            for (at, of) in standing.rules.iter().enumerate() {
+            for (at, of) in all.iter().enumerate() {
+                if at == page.rules().len() {
+                    lines.extend(not_applied(standing, width));
+                    lines.extend(others_title(state, page, width));
+                }
                 if page.selected() == Some(at) {
                     marked = Some(lines.len());
                 }
-                lines.extend(rule_lines(of, passed, (name, width)));
+                let age = if at < page.rules().len() { &age } else { &age_of_others };
+                lines.extend(rule_lines(of, age, (name, width)));
             }
-            lines.extend(not_applied(standing, width));
+            if all.len() == page.rules().len() {
+                lines.extend(not_applied(standing, width));
+            }
         }
     }
     // All lines of the selected rule are seen.
@@ -54,34 +71,102 @@ pub(super) fn draw(state: &State, page: &KeyPage, frame: &mut Frame<'_>, area: R
     }
 }
 
+/// An answer of the server, and how many milliseconds ago it came.
+struct Age<'s> {
+    passed: u64,
+    standing: &'s Standing,
+}
+
+fn quiet(text: String, width: usize) -> Line<'static> {
+    Line::from(Span::styled(cut(&text, width), style(Tone::Quiet)))
+}
+
+fn others_title(state: &State, page: &KeyPage, width: usize) -> [Line<'static>; 2] {
+    let at = page.others_ms.map(|at| format!(", as of {}", clock(state, at))).unwrap_or_default();
+    let more = if page.has_more() { ", the first of more" } else { "" };
+    let text = format!("other active keys with {}{at}{more}:", text::key(&page.key));
+    [Line::default(), quiet(text, width)]
+}
+
 fn title(key: &str, width: usize) -> Line<'static> {
     let key = cut(key, width.saturating_sub(4));
     Line::from(Span::styled(format!("─▸ {key} "), Style::new().bold()))
 }
 
-fn verdict(standing: &Standing, passed: u64) -> Line<'static> {
-    let on = standing.rule.as_deref().map(|rule| format!(" on {}", rule_name(rule)));
-    let on = on.unwrap_or_default();
-    let (text, tone) = match (standing.allowed, standing.retry_after_ms) {
-        (true, _) if standing.reason == "no_rule" => {
-            ("with these attributes alone no rule applies".to_owned(), Tone::Good)
-        }
-        (true, _) => ("with these attributes alone: allowed now".to_owned(), Tone::Good),
-        (false, retry) => {
-            let again = match retry {
-                Some(millis) => format!("retry in {}", wait(millis.saturating_sub(passed))),
-                None => "no retry helps".to_owned(),
-            };
-            (format!("refused now: {}{on}, {again}", reason(&standing.reason)), Tone::Bad)
-        }
-    };
+/// The ruling in words, with the attributes that rules need if none applies.
+fn verdict(age: &Age<'_>, width: usize) -> Vec<Line<'static>> {
+    let standing = age.standing;
+    let (text, tone) = ruling(age);
     let tier = standing.tier.as_deref().map(|tier| format!("   tier {}", harmless(tier)));
-    Line::from(vec![Span::styled(text, style(tone).bold()), Span::raw(tier.unwrap_or_default())])
+    let first = vec![Span::styled(text, style(tone).bold()), Span::raw(tier.unwrap_or_default())];
+    let mut lines = vec![Line::from(first)];
+    if standing.degraded {
+        let text = "Redis is unavailable: figures are the local limits of this node";
+        lines.push(Line::from(Span::styled(text, style(Tone::Bad).bold())));
+    }
+    let needed = needed(standing);
+    if standing.rules.is_empty() && standing.list.is_none() && !needed.is_empty() {
+        lines.push(Line::from(cut(&format!("rules need: {needed}"), width)));
+    }
+    lines
+}
+
+fn ruling(age: &Age<'_>) -> (String, Tone) {
+    let standing = age.standing;
+    let rule = standing.rule.as_deref().map(rule_name).unwrap_or_default();
+    if let Some(list) = &standing.list {
+        let name = harmless(&list.name);
+        return match list.allows {
+            true => (format!("next request allowed: on the allow list {name}"), Tone::Good),
+            false => (format!("next request DENIED: on the deny list {name}"), Tone::Bad),
+        };
+    }
+    if standing.allowed {
+        return match standing.reason.as_str() {
+            "no_rule" if standing.rules.is_empty() => {
+                ("no rule matches these attributes".to_owned(), Tone::Warning)
+            }
+            "no_rule" => ("next request allowed: no limit applies".to_owned(), Tone::Good),
+            "store_away" => {
+                (format!("next request allowed, not counted: rule {rule}"), Tone::Warning)
+            }
+            _ => ("next request allowed".to_owned(), Tone::Good),
+        };
+    }
+    let why = match standing.reason.as_str() {
+        "block" => format!("blocked under rule {rule}"),
+        "limits" => format!("over the limit of rule {rule}"),
+        "store_away" => format!("rule {rule} denies while Redis is unavailable"),
+        other => format!("{} {rule}", reason(other)),
+    };
+    let again = match standing.retry_after_ms {
+        Some(millis) if millis > age.passed => format!("retry in {}", wait(millis - age.passed)),
+        Some(_) => format!("when asked {} ago", lasted(age.passed)),
+        None => "no retry helps".to_owned(),
+    };
+    (format!("next request DENIED: {why}, {again}"), Tone::Bad)
+}
+
+/// The attributes that rules need: `tenant + user, ip`.
+fn needed(standing: &Standing) -> String {
+    let mut sets: Vec<String> = Vec::new();
+    for of in &standing.not_applied {
+        let names: Vec<String> = of.needs.iter().map(|name| harmless(name)).collect();
+        let set = names.join(" + ");
+        if !set.is_empty() && !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+    sets.join(", ")
 }
 
 /// The rule, a bar, what is left, and what follows; where these come from below.
-fn rule_lines(of: &RuleStanding, passed: u64, (name, width): (usize, usize)) -> Vec<Line<'static>> {
-    let (what, tone) = standing_words(of, passed);
+fn rule_lines(
+    of: &RuleStanding,
+    age: &Age<'_>,
+    (name, width): (usize, usize),
+) -> Vec<Line<'static>> {
+    let (what, tone) = standing_words(of, age);
     let bar = width.saturating_sub(name + 2 + 20 + 34).clamp(6, 30);
     let mut first = vec![
         Span::raw(fitted(&rule_name(&of.rule), name, false)),
@@ -100,18 +185,23 @@ fn rule_lines(of: &RuleStanding, passed: u64, (name, width): (usize, usize)) -> 
     vec![first.into(), numbers]
 }
 
-/// Where the numbers are from and what is counted together.
+/// The limits, where they are from, and the key.
 fn numbers_line(of: &RuleStanding, indent: usize) -> Line<'static> {
     let from = match of.numbers_from.as_str() {
-        "tier" => "of its tier",
-        "override" => "by an override",
-        // Asked for by its key, of which nobody can know what else a request brings.
-        "key" => "of the rule, unless by a tier or an override",
-        _ => "of the rule",
+        "tier" => "(tier)",
+        "override" => "(override)",
+        // Asked for by its key alone: the tier of its requests is not known.
+        "key" => "(rule default, without tier or override)",
+        _ => "(rule default)",
     };
     let numbers: Vec<String> = of.numbers.iter().map(|text| harmless(text)).collect();
-    let numbers = if numbers.is_empty() { "unlimited".to_owned() } else { numbers.join(" and ") };
-    let text = format!("{}{numbers}, {from}; counts {}", " ".repeat(indent), text::key(&of.key));
+    let numbers = match (numbers.is_empty(), of.limit) {
+        (true, None | Some(u64::MAX)) => format!("unlimited {from}, "),
+        // Found by a search, which reports no limits.
+        (true, Some(_)) => String::new(),
+        (false, _) => format!("{} {from}, ", numbers.join(" and ")),
+    };
+    let text = format!("{}{numbers}key {}", " ".repeat(indent), text::key(&of.key));
     Line::from(Span::styled(text, style(Tone::Quiet)))
 }
 
@@ -120,7 +210,8 @@ fn left(of: &RuleStanding) -> String {
         (Some(remaining), Some(limit)) if limit < u64::MAX => {
             format!("{} of {} left", count(remaining), count(limit))
         }
-        _ => "unlimited".to_owned(),
+        _ if of.numbers.is_empty() => "unlimited".to_owned(),
+        _ => "no figures".to_owned(),
     }
 }
 
@@ -133,30 +224,55 @@ fn meter(of: &RuleStanding, width: usize) -> String {
             usize::try_from(filled).unwrap_or(width).max(usize::from(remaining > 0))
         }
         (_, Some(0)) => 0,
+        (None, None) if !of.numbers.is_empty() => 0,
         _ => width,
     };
     "█".repeat(full) + &"░".repeat(width - full.min(width))
 }
 
-fn standing_words(of: &RuleStanding, passed: u64) -> (String, Tone) {
-    let left = |millis: Option<u64>| millis.unwrap_or_default().saturating_sub(passed);
-    let (blocked, retry, reset) =
-        (left(of.blocked_ms), left(of.retry_after_ms), left(of.reset_after_ms));
-    let full = match (of.limit, reset) {
-        (None | Some(u64::MAX), _) => String::new(),
-        (_, reset) if reset > 0 && reset <= retry => String::new(),
-        (_, 0) => ", full".to_owned(),
-        _ => format!(", full in {}", wait(reset)),
+/// What the rule does with the next request. It is what the server said: a wait that has passed
+/// since does not make it something else.
+fn standing_words(of: &RuleStanding, age: &Age<'_>) -> (String, Tone) {
+    let left = |millis: u64| match millis.checked_sub(age.passed) {
+        Some(rest) if rest > 0 => Ok(wait(rest)),
+        _ => Err(format!("when asked {} ago", lasted(age.passed))),
     };
-    match () {
-        () if blocked > 0 => (format!("BLOCKED for {}", wait(blocked)), Tone::Bad),
-        () if of.shadow && retry > 0 => {
-            (format!("shadow: would refuse for {}", wait(retry)), Tone::Warning)
+    let shadow = if of.shadow { "shadow: " } else { "" };
+    if let Some(millis) = of.blocked_ms {
+        let text = left(millis)
+            .map_or_else(|ago| format!("BLOCKED {ago}"), |rest| format!("BLOCKED for {rest}"));
+        return (format!("{shadow}{text}"), if of.shadow { Tone::Warning } else { Tone::Bad });
+    }
+    match (of.limit, &age.standing.list) {
+        (None, _) if of.numbers.is_empty() => return ("OK".to_owned(), Tone::Good),
+        (None, Some(_)) => return ("not evaluated: a list decides".to_owned(), Tone::Quiet),
+        (None, None) => return ("not evaluated".to_owned(), Tone::Quiet),
+        (Some(0), _) if age.standing.degraded => {
+            return (format!("{shadow}denies while Redis is unavailable"), Tone::Bad);
         }
-        () if of.shadow => (format!("shadow: allows{full}"), Tone::Plain),
-        () if !of.allowed && of.retry_after_ms.is_none() => ("never allows".to_owned(), Tone::Bad),
-        () if retry > 0 => (format!("REFUSES for {}{full}", wait(retry)), Tone::Bad),
-        () => (format!("allows{full}"), Tone::Good),
+        _ => {}
+    }
+    let full = match (of.limit, of.reset_after_ms) {
+        (Some(u64::MAX), _) | (_, None) => String::new(),
+        (_, Some(0)) => ", full".to_owned(),
+        (_, Some(millis)) => left(millis).map_or(String::new(), |rest| format!(", full in {rest}")),
+    };
+    match (of.allowed, of.retry_after_ms) {
+        (true, _) if of.shadow => (format!("shadow: would allow{full}"), Tone::Plain),
+        (true, _) => (format!("OK{full}"), Tone::Good),
+        (false, None) => (
+            format!("{shadow}can never fit this limit"),
+            if of.shadow { Tone::Warning } else { Tone::Bad },
+        ),
+        (false, Some(millis)) if of.shadow => {
+            let text = left(millis).map_or_else(|ago| ago, |rest| format!("for {rest}"));
+            (format!("shadow: would deny {text}"), Tone::Warning)
+        }
+        (false, Some(millis)) => {
+            let text = left(millis)
+                .map_or_else(|ago| format!(" {ago}"), |rest| format!(", next in {rest}"));
+            (format!("OVER LIMIT{text}"), Tone::Bad)
+        }
     }
 }
 
@@ -164,11 +280,10 @@ fn not_applied(standing: &Standing, width: usize) -> Vec<Line<'static>> {
     if standing.not_applied.is_empty() {
         return Vec::new();
     }
-    let quiet = |text: String| Line::from(Span::styled(cut(&text, width), style(Tone::Quiet)));
     let each = standing.not_applied.iter();
-    let each =
-        each.map(|of| quiet(format!("  {}: {}", rule_name(&of.rule), harmless(&of.because))));
-    [Line::default(), quiet("does not apply:".to_owned())].into_iter().chain(each).collect()
+    let each = each
+        .map(|of| quiet(format!("  {}: {}", rule_name(&of.rule), harmless(&of.because)), width));
+    [Line::default(), quiet("does not apply:".to_owned(), width)].into_iter().chain(each).collect()
 }
 
 /// The selected key in one line, under the tables.
@@ -179,7 +294,7 @@ pub(super) fn draw_line(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let line = match standing {
         Some((detail, of)) => {
             let passed = state.now_ms.saturating_sub(detail.told_ms);
-            let (what, tone) = standing_words(of, passed);
+            let (what, tone) = standing_words(of, &Age { passed, standing: &detail.standing });
             let who = Span::styled(format!("{who}  "), Style::new().bold());
             let bar = Span::styled(meter(of, 10), style(tone));
             let (left, what) =

@@ -125,11 +125,11 @@ fn found(page: &super::state::FoundPage, frame: &mut Frame<'_>, area: Rect) {
         None => (format!("searching for {text} …"), String::new(), None),
         Some(Err(problem)) => (format!("search for {text}"), harmless(&problem.detail), None),
         Some(Ok(found)) => {
-            let more = if found.more { ", and there are more" } else { "" };
-            let title = format!("keys that hold {text}: {}{more}", found.keys.len());
+            let more = if found.more { ", the first of more: refine the search" } else { "" };
+            let title = format!("active keys that contain {text}: {}{more}", found.keys.len());
             let empty = format!(
-                "no key in use holds {text}; one that was not used lately is asked for by its \
-                 name, as in user={text}"
+                "no active key contains {text}; idle keys are not listed, look one up by \
+                 attribute, e.g. user={text}"
             );
             (title, empty, Some(tables::found(found)))
         }
@@ -161,7 +161,7 @@ fn footer(state: &State, frame: &mut Frame<'_>, area: Rect) {
             ("q", "quit"),
             ("?", "help"),
             ("/", "search"),
-            ("Enter", "look"),
+            ("Enter", "details"),
             ("r", "reset"),
             ("b", "block"),
             ("o", "override"),
@@ -178,9 +178,13 @@ fn footer(state: &State, frame: &mut Frame<'_>, area: Rect) {
             ("x", "remove it"),
             ("/", "search"),
         ],
-        Some(Page::Found(_)) => {
-            &[("Esc", "back"), ("Enter", "look"), ("r", "reset"), ("b", "block"), ("/", "search")]
-        }
+        Some(Page::Found(_)) => &[
+            ("Esc", "back"),
+            ("Enter", "details"),
+            ("r", "reset"),
+            ("b", "block"),
+            ("/", "search"),
+        ],
     };
     let mut spans = Vec::new();
     let mut left = usize::from(area.width);

@@ -11,7 +11,7 @@ use ratatui::style::{Color, Modifier};
 use super::*;
 use crate::top::client::Problem;
 use crate::top::fixtures::{NIGHT, hottest, sample, standing, state, watching};
-use crate::top::state::{Asked, Command, Found, Message};
+use crate::top::state::{Asked, Command, Found, Message, OtherKeys};
 use crate::top::told::FoundKey;
 
 const PLAIN: Looks = Looks { colours: true, unicode: true };
@@ -159,7 +159,7 @@ fn what_is_wrong_with_the_store_and_the_policy_is_in_words() {
         event.rules_left_out = 6;
         event.store = serde_json::from_str(
             r#"{"kind": "redis", "outage": {"address": "10.0.0.7:6379", "lasted_ms": 83000,
-                "why": "no answer"}, "outages": 2, "failed_calls": 31, "live_keys": null,
+                "why": "no answer"}, "fallback": {"nodes": 3, "local": 3, "allow": 0, "deny": 0}, "outages": 2, "failed_calls": 31, "live_keys": null,
                 "evictions": 0, "turned_away": 0}"#,
         )
         .unwrap();
@@ -175,6 +175,58 @@ fn a_key_is_shown_on_every_rule_with_what_is_left() {
 }
 
 #[test]
+fn without_a_matching_rule_there_is_no_all_clear_and_other_keys_are_listed() {
+    let mut state = watching("write");
+    press(&mut state, "/user=scraper-7\n");
+    let Some(Page::Key(page)) = state.page() else { panic!("a key") };
+    let (key, mut told) = (page.key.clone(), standing());
+    (told.allowed, told.reason, told.rule) = (true, "no_rule".to_owned(), None);
+    told.tier = None;
+    let mut denied = told.rules.remove(2);
+    told.rules.clear();
+    denied.shadow = false;
+    denied.numbers.clear();
+    denied.rule = "per-user".to_owned();
+    let named = |tenant: &str| {
+        let pairs = [("tenant", tenant), ("user", "scraper-7")];
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    };
+    denied.key = named("globex");
+    let mut allowed = denied.clone();
+    (allowed.allowed, allowed.remaining, allowed.retry_after_ms) = (true, Some(1), Some(0));
+    allowed.key = named("acme");
+    state.update(Message::Standing(Asked::Client(key.clone(), None), Ok(told)), NOW);
+    let others = OtherKeys { keys: vec![denied, allowed], more: true };
+    state.update(Message::Others(key, Ok(others)), NOW + 3000);
+    is_screen("key_without_rule", &state, (80, 18));
+}
+
+#[test]
+fn a_wait_that_has_passed_allows_nothing_by_itself() {
+    let mut state = looking_at_acme();
+    state.update(Message::Tick, NOW + 600_000);
+    let screen = text(&picture(&state, PLAIN, (80, 18)));
+    assert!(
+        screen.contains("DENIED: blocked under rule per-tenant, when asked 10m00s ago"),
+        "{screen}"
+    );
+    assert!(screen.contains("BLOCKED when asked 10m00s ago"), "{screen}");
+}
+
+#[test]
+fn a_block_of_a_wider_key_warns() {
+    let mut state = watching("write");
+    press(&mut state, "/tenant=acme user=42\n");
+    let Some(Page::Key(page)) = state.page() else { panic!("a key") };
+    let (asked, mut told) = (Asked::Client(page.key.clone(), None), standing());
+    told.rules[0].blocked_ms = None;
+    told.rules[0].ignored_attributes = vec!["user".to_owned()];
+    state.update(Message::Standing(asked, Ok(told)), NOW);
+    press(&mut state, "b");
+    is_screen("block_wider", &state, (80, 24));
+}
+
+#[test]
 fn a_search_shows_what_it_has_found() {
     let mut state = watching("write");
     let commands = press(&mut state, "/acm\n");
@@ -187,6 +239,10 @@ fn a_search_shows_what_it_has_found() {
         limit: figures.map(|_| 5),
         remaining: figures.map(|(left, _)| left),
         retry_after_ms: figures.map(|(_, retry)| retry),
+        reset_after_ms: figures.map(|(_, retry)| retry),
+        blocked_ms: None,
+        shadow: false,
+        ignored_attributes: Vec::new(),
     };
     let keys = vec![of("acme", Some((0, 48_000))), of("acme-2", Some((4, 0))), of("lacma", None)];
     let found = Message::Found("acm".to_owned(), Ok(Found { keys, more: true }));

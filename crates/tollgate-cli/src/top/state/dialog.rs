@@ -31,6 +31,8 @@ pub(in crate::top) struct Field {
 pub(in crate::top) struct Dialog {
     pub(in crate::top) kind: Kind,
     pub(in crate::top) fields: Vec<Field>,
+    /// That more is affected than what is shown.
+    pub(in crate::top) warning: Option<String>,
     /// Which field is typed in.
     pub(in crate::top) at: usize,
     /// It is being done.
@@ -46,12 +48,12 @@ impl Dialog {
             Kind::Block(_) => vec![field("for", "15m", "30s, 15m, 1h30m, 7d")],
             Kind::Override(_) => vec![
                 field("limit", "", "500/min burst 50, 10/s and 1000/h, or unlimited"),
-                field("tier", "", "a tier of the policy; empty: as it is"),
-                field("for", "1h", "15m, 8h, 7d; empty: without end"),
+                field("tier", "", "a tier of the policy; empty: unchanged"),
+                field("for", "1h", "15m, 8h, 7d; empty: no expiry"),
             ],
             Kind::Reset(_) | Kind::Lift(_) | Kind::RemoveOverride(_) => Vec::new(),
         };
-        Dialog { kind, fields, at: 0, busy: false, error: None }
+        Dialog { kind, fields, warning: None, at: 0, busy: false, error: None }
     }
 
     /// Begins with these numbers.

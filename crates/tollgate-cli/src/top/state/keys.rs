@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::dialog::{Dialog, Kind};
 use super::page::{FoundPage, KeyPage, Page};
 use super::{Command, Pane, Row, State, Target, text};
+use crate::top::told::RuleStanding;
 
 /// Rows that a page's key moves by.
 const PAGE: isize = 10;
@@ -66,7 +67,7 @@ impl State {
         match code {
             KeyCode::Esc => {
                 if dialog.busy {
-                    self.complain("not waited for: it may be done all the same");
+                    self.complain("cancelled; the change may still be applied");
                 }
                 self.dialog = None;
             }
@@ -121,7 +122,7 @@ impl State {
 
     fn open(&mut self, page: KeyPage) -> Vec<Command> {
         self.pages.push(Page::Key(page));
-        self.asking_status = false;
+        (self.asking_status, self.asking_others) = (false, false);
         self.ask_again()
     }
 
@@ -205,6 +206,7 @@ impl State {
         if let Some(why) = row.obstacle() {
             return self.complain(why);
         }
+        let warning = standing.as_ref().and_then(|of| self.scope(of));
         let blocked = standing.as_ref().map(|of| of.blocked_ms.is_some());
         let target = row.target;
         let dialog = match pressed {
@@ -214,7 +216,7 @@ impl State {
             'b' => Dialog::of(Kind::Block(target)),
             _ if target.key.is_empty() => {
                 return self.complain(
-                    "this rule counts everybody together: nobody can have numbers of their own, \
+                    "this rule counts all requests together, no client can have a limit of its own: \
                      change the policy",
                 );
             }
@@ -224,11 +226,29 @@ impl State {
                 Dialog::of(Kind::Override(target)).with_limit(&numbers)
             }
         };
-        self.dialog = Some(dialog);
+        let is_of_key = matches!(dialog.kind, Kind::Reset(_) | Kind::Block(_) | Kind::Lift(_));
+        self.dialog = Some(Dialog { warning: warning.filter(|_| is_of_key), ..dialog });
+    }
+
+    /// Says that the key of a rule is wider than the client that is shown, if it is.
+    fn scope(&self, of: &RuleStanding) -> Option<String> {
+        let Some(Page::Key(page)) = self.page() else { return None };
+        let ignored = of.ignored_attributes.iter();
+        let rest: text::Key =
+            ignored.filter_map(|name| Some((name.clone(), page.key.get(name)?.clone()))).collect();
+        if rest.is_empty() {
+            return None;
+        }
+        let all: Vec<String> = rest.keys().map(|name| text::plural(name)).collect();
+        let (all, rest) = (all.join(" and "), text::key(&rest));
+        Some(match of.key.is_empty() {
+            true => format!("Affects all requests, of all {all}, not only {rest}."),
+            false => format!("Affects all {all} of {}, not only {rest}.", text::key(&of.key)),
+        })
     }
 
     /// The key that a change is about, and how it stands if that is known.
-    fn chosen(&self) -> Option<(Row, Option<crate::top::told::RuleStanding>)> {
+    fn chosen(&self) -> Option<(Row, Option<RuleStanding>)> {
         match self.page() {
             Some(Page::Key(page)) => {
                 let of = page.selected_rule()?;

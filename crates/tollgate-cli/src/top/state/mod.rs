@@ -19,7 +19,7 @@ use super::text::{self, Key};
 use super::told::{FoundKey, Hottest, Sample, Standing, Who};
 
 pub(super) use dialog::{Dialog, Field, Kind};
-pub(super) use page::{FoundPage, KeyPage, Page};
+pub(super) use page::{FoundPage, KeyPage, OtherKeys, Page};
 pub(super) use panes::{Pane, Row};
 
 /// Between two events that belong together, in intervals and a half.
@@ -43,6 +43,8 @@ pub(super) enum Message {
     Hottest(Result<Hottest, Problem>),
     Standing(Asked, Result<Standing, Problem>),
     Found(String, Result<Found, Problem>),
+    /// Active keys that hold an attribute of a client.
+    Others(Key, Result<OtherKeys, Problem>),
     /// What was done, in words.
     Changed(Result<String, Problem>),
     /// The process is told to end.
@@ -54,6 +56,8 @@ pub(super) enum Message {
 pub(super) enum Command {
     Hottest,
     Status(Asked),
+    /// Search for other keys of a client, which was found by a rule.
+    Others(Key, Option<String>),
     Find(String),
     Change(Change),
     Leave,
@@ -159,6 +163,7 @@ pub(super) struct State {
     detail: Option<Detail>,
     asking_hottest: bool,
     asking_status: bool,
+    asking_others: bool,
 }
 
 impl State {
@@ -180,6 +185,7 @@ impl State {
             detail: None,
             asking_hottest: false,
             asking_status: false,
+            asking_others: false,
         }
     }
 
@@ -192,7 +198,13 @@ impl State {
                 self.pasted(&text);
                 Vec::new()
             }
-            Message::Tick => Vec::new(),
+            Message::Tick => {
+                if self.is_due() {
+                    self.ask_again()
+                } else {
+                    Vec::new()
+                }
+            }
             Message::Sample(sample) => self.sampled(sample),
             Message::Connected(who) => {
                 self.who = who;
@@ -205,6 +217,7 @@ impl State {
                 };
                 self.link = Link::Lost { since_ms, why, retry_at_ms: now_ms + retry_ms };
                 (self.asking_hottest, self.asking_status) = (false, false);
+                self.asking_others = false;
                 Vec::new()
             }
             Message::Hottest(told) => {
@@ -225,6 +238,15 @@ impl State {
                     && page.text == text
                 {
                     page.found = Some(found);
+                }
+                Vec::new()
+            }
+            Message::Others(key, told) => {
+                self.asking_others = false;
+                if let Some(Page::Key(page)) = self.pages.last_mut()
+                    && page.key == key
+                {
+                    page.told_others(told, now_ms);
                 }
                 Vec::new()
             }
@@ -251,8 +273,34 @@ impl State {
         commands
     }
 
-    /// Asks how the key stands that somebody looks at.
+    /// Whether a wait that is shown has passed: then the server has other figures.
+    fn is_due(&self) -> bool {
+        let (standing, told_ms) = match self.page() {
+            Some(Page::Key(page)) => (page.standing.as_ref(), page.told_ms),
+            Some(Page::Found(_)) => return false,
+            None => match self.detail() {
+                Some(detail) => (Some(&detail.standing), detail.told_ms),
+                None => return false,
+            },
+        };
+        let passed = self.now_ms.saturating_sub(told_ms);
+        standing.and_then(Standing::changes_after).is_some_and(|millis| millis <= passed)
+    }
+
+    /// Asks for the status of the key that is shown, and now and then for its other keys.
     fn ask_again(&mut self) -> Vec<Command> {
+        let mut commands = self.ask_status();
+        if let Some(Page::Key(page)) = self.pages.last()
+            && !self.asking_others
+            && page.wants_others(self.now_ms)
+        {
+            self.asking_others = true;
+            commands.push(Command::Others(page.key.clone(), page.rule.clone()));
+        }
+        commands
+    }
+
+    fn ask_status(&mut self) -> Vec<Command> {
         let asked = match self.page() {
             Some(Page::Key(page)) => Some(Asked::Client(page.key.clone(), page.rule.clone())),
             Some(Page::Found(_)) => None,
@@ -295,7 +343,10 @@ impl State {
             }
             (Err(problem), _) => self.complain(not_done(&problem)),
         }
-        self.asking_status = false;
+        (self.asking_status, self.asking_others) = (false, false);
+        if let Some(Page::Key(page)) = self.pages.last_mut() {
+            page.forget_others_age();
+        }
         self.ask_again()
     }
 
@@ -336,7 +387,8 @@ impl State {
 fn not_done(problem: &Problem) -> String {
     match problem.status {
         None => {
-            format!("no answer, it may have been done or not: {}", text::harmless(&problem.detail))
+            let detail = text::harmless(&problem.detail);
+            format!("no answer, the change may or may not have been applied: {detail}")
         }
         Some(_) => format!("not done: {}", text::harmless(&problem.detail)),
     }

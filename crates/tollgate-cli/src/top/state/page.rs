@@ -10,7 +10,10 @@ pub(in crate::top) enum Page {
     Found(FoundPage),
 }
 
-/// A client on every rule.
+/// How old the other keys of a client may be, in milliseconds: the server searches for them.
+const OTHERS_EVERY: u64 = 10_000;
+
+/// The status of a client under every rule, and its other keys.
 #[derive(Clone, Debug)]
 pub(in crate::top) struct KeyPage {
     pub(in crate::top) key: Key,
@@ -19,7 +22,18 @@ pub(in crate::top) struct KeyPage {
     pub(in crate::top) standing: Option<Standing>,
     pub(in crate::top) problem: Option<Problem>,
     pub(in crate::top) told_ms: u64,
-    pub(super) at: usize,
+    others: Option<OtherKeys>,
+    /// When the other keys were last reported.
+    pub(in crate::top) others_ms: Option<u64>,
+    /// The selected key; nothing before anybody has chosen.
+    chosen: Option<Target>,
+}
+
+/// Active keys that hold an attribute of a client.
+#[derive(Clone, Debug, Default)]
+pub(in crate::top) struct OtherKeys {
+    pub(in crate::top) keys: Vec<RuleStanding>,
+    pub(in crate::top) more: bool,
 }
 
 /// What came of a search.
@@ -33,7 +47,16 @@ pub(in crate::top) struct FoundPage {
 
 impl KeyPage {
     pub(super) fn new(key: Key, rule: Option<String>) -> KeyPage {
-        KeyPage { key, rule, standing: None, problem: None, told_ms: 0, at: 0 }
+        KeyPage {
+            key,
+            rule,
+            standing: None,
+            problem: None,
+            told_ms: 0,
+            others: None,
+            others_ms: None,
+            chosen: None,
+        }
     }
 
     /// What was known stays while there is no answer.
@@ -46,17 +69,65 @@ impl KeyPage {
         }
     }
 
-    fn rules(&self) -> &[RuleStanding] {
+    pub(super) fn told_others(&mut self, told: Result<OtherKeys, Problem>, now_ms: u64) {
+        // What goes wrong here goes wrong with the status, too, which says so.
+        if let Ok(others) = told {
+            (self.others, self.others_ms) = (Some(others), Some(now_ms));
+        }
+    }
+
+    pub(super) fn wants_others(&self, now_ms: u64) -> bool {
+        self.others_ms.is_none_or(|at| now_ms.saturating_sub(at) >= OTHERS_EVERY)
+    }
+
+    pub(super) fn forget_others_age(&mut self) {
+        self.others_ms = None;
+    }
+
+    pub(in crate::top) fn rules(&self) -> &[RuleStanding] {
         self.standing.as_ref().map(|standing| standing.rules.as_slice()).unwrap_or_default()
     }
 
-    /// Which rule is selected.
+    /// The other keys, without those that are among the rules: their figures are of another moment.
+    pub(in crate::top) fn others(&self) -> impl Iterator<Item = &RuleStanding> {
+        let others = self.others.as_ref().map(|others| others.keys.as_slice()).unwrap_or_default();
+        let is_shown = |of: &RuleStanding| {
+            self.rules().iter().any(|known| known.rule == of.rule && known.key == of.key)
+        };
+        others.iter().filter(move |of| !is_shown(of))
+    }
+
+    pub(in crate::top) fn has_more(&self) -> bool {
+        self.others.as_ref().is_some_and(|others| others.more)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &RuleStanding> {
+        self.rules().iter().chain(self.others())
+    }
+
+    /// Which key is selected, counted through the rules and the other keys. Before anybody has
+    /// chosen: the rule that denies, which is the first, or else the key that the page was opened for.
     pub(in crate::top) fn selected(&self) -> Option<usize> {
-        Some(self.at.min(self.rules().len().checked_sub(1)?))
+        let place = |wanted: &Target| self.keys().position(|of| of.is_of(wanted));
+        if let Some(place) = self.chosen.as_ref().and_then(place) {
+            return Some(place);
+        }
+        let is_denied = self.standing.as_ref().is_some_and(|standing| !standing.allowed);
+        let opened = self.rule.as_ref().filter(|_| !is_denied || self.rules().is_empty());
+        let opened = opened.map(|rule| Target { rule: rule.clone(), key: self.key.clone() });
+        let opened = opened.as_ref().and_then(place);
+        opened.or_else(|| self.keys().next().map(|_| 0))
     }
 
     pub(super) fn selected_rule(&self) -> Option<&RuleStanding> {
-        self.rules().get(self.selected()?)
+        self.keys().nth(self.selected()?)
+    }
+
+    fn move_by(&mut self, rows: isize) {
+        let Some(last) = self.keys().count().checked_sub(1) else { return };
+        let place = self.selected().unwrap_or_default().saturating_add_signed(rows).min(last);
+        let chosen = self.keys().nth(place).map(RuleStanding::target);
+        self.chosen = chosen;
     }
 }
 
@@ -83,17 +154,22 @@ impl FoundPage {
 
 impl Page {
     pub(super) fn move_by(&mut self, rows: isize) {
-        let (at, last) = match self {
-            Page::Key(page) => (page.selected(), &mut page.at),
-            Page::Found(page) => (page.selected(), &mut page.at),
-        };
-        // What is past the end is brought back when it is asked for.
-        *last = at.unwrap_or_default().saturating_add_signed(rows);
+        match self {
+            Page::Key(page) => page.move_by(rows),
+            // What is past the end is brought back when it is asked for.
+            Page::Found(page) => {
+                page.at = page.selected().unwrap_or_default().saturating_add_signed(rows);
+            }
+        }
     }
 }
 
 impl RuleStanding {
     pub(super) fn target(&self) -> Target {
         Target { rule: self.rule.clone(), key: self.key.clone() }
+    }
+
+    fn is_of(&self, target: &Target) -> bool {
+        self.rule == target.rule && self.key == target.key
     }
 }

@@ -147,14 +147,18 @@ fn a_change_that_is_refused_stays_open_and_says_why() {
     assert_eq!(press(&mut state, "y").len(), 1, "it can be tried again");
     state.update(Message::Changed(Err(Problem::no_answer("timed out"))), NOW);
     let error = state.dialog.as_ref().unwrap().error.clone().unwrap();
-    assert!(error.contains("may have been done or not"), "{error}");
+    assert!(error.contains("may or may not have been applied"), "{error}");
 }
 
 #[test]
 fn a_change_that_is_not_waited_for_is_told_when_it_fails() {
     let mut state = watching("write");
     press(&mut state, "ry\u{1b}");
-    assert!(state.dialog.is_none() && said(&state).contains("may be done"), "{}", said(&state));
+    assert!(
+        state.dialog.is_none() && said(&state).contains("may still be applied"),
+        "{}",
+        said(&state)
+    );
     let refused = Problem { status: Some(403), detail: "no".to_owned() };
     state.update(Message::Changed(Err(refused)), NOW);
     assert_eq!(said(&state), "not done: no");
@@ -249,7 +253,8 @@ fn a_search_by_attributes_opens_the_key_and_by_a_part_of_it_looks_for_it() {
     let mut state = watching("read");
     let commands = press(&mut state, "/user=42 route=\"/a b\"\n");
     let key = target("", &[("user", "42"), ("route", "/a b")]).key;
-    assert_eq!(commands, [Command::Status(Asked::Client(key, None))]);
+    let others = Command::Others(key.clone(), None);
+    assert_eq!(commands, [Command::Status(Asked::Client(key, None)), others]);
     assert_eq!(press(&mut state, "\u{1b}/4q?\n"), [Command::Find("4q?".to_owned())]);
     let found = Problem::no_answer("gone");
     state.update(Message::Found("other".to_owned(), Err(found)), NOW);
@@ -258,6 +263,107 @@ fn a_search_by_attributes_opens_the_key_and_by_a_part_of_it_looks_for_it() {
     press(&mut state, "\u{1b}");
     assert!(state.page().is_none());
     assert_eq!(press(&mut state, "/\n"), [], "nothing was typed");
+}
+
+fn page(state: &State) -> &KeyPage {
+    let Some(Page::Key(page)) = state.page() else { panic!("a key") };
+    page
+}
+
+/// A key page that was opened for a rule, with what the server said of it.
+fn opened(told: Standing) -> State {
+    let mut state = watching("write");
+    press(&mut state, "\n");
+    let asked = Asked::Client(acme().key, Some("per-tenant".to_owned()));
+    state.update(Message::Standing(asked, Ok(told)), NOW);
+    state
+}
+
+#[test]
+fn the_rule_that_denies_is_selected_and_a_chosen_rule_stays_selected() {
+    let mut told = standing();
+    told.rules.swap(0, 1);
+    told.rule = Some("daily".to_owned());
+    let mut state = opened(told.clone());
+    assert_eq!(
+        page(&state).selected_rule().unwrap().rule,
+        "daily",
+        "not the rule it was opened for"
+    );
+    press(&mut state, "j");
+    assert_eq!(page(&state).selected_rule().unwrap().rule, "per-tenant");
+    told.rules.reverse();
+    let asked = Asked::Client(acme().key, None);
+    state.update(Message::Standing(asked, Ok(told)), NOW);
+    assert_eq!(page(&state).selected_rule().unwrap().rule, "per-tenant");
+    press(&mut state, "jjjjjkk");
+    assert_eq!(page(&state).selected(), Some(1));
+}
+
+#[test]
+fn another_key_of_a_client_is_selected_if_no_rule_applies_and_can_be_changed() {
+    let mut told = standing();
+    (told.allowed, told.reason, told.rule) = (true, "no_rule".to_owned(), None);
+    let mut of = told.rules.remove(0);
+    told.rules.clear();
+    let mut state = opened(told);
+    assert_eq!(page(&state).selected(), None);
+    let mut other = of.clone();
+    other.rule = "search".to_owned();
+    other.blocked_ms = None;
+    of.blocked_ms = None;
+    let found = OtherKeys { keys: vec![other, of], more: false };
+    state.update(Message::Others(acme().key, Ok(found)), NOW);
+    assert_eq!(page(&state).selected_rule().unwrap().rule, "per-tenant", "it was opened for it");
+    assert_eq!(press(&mut state, "b\n"), [Command::Change(Change::Block(acme(), 900))]);
+}
+
+#[test]
+fn other_keys_are_searched_for_now_and_then_and_after_a_change() {
+    let mut state = opened(standing());
+    let others = |commands: &[Command]| {
+        commands.iter().filter(|command| matches!(command, Command::Others(..))).count()
+    };
+    let event = |state: &mut State, second: u64| {
+        let mut event = sample();
+        event.uptime_ms += 60_000 + second * 1000;
+        state.update(Message::Sample(event.into()), NOW + second * 1000)
+    };
+    assert_eq!(others(&event(&mut state, 1)), 0, "no answer yet");
+    state.update(Message::Others(acme().key, Ok(OtherKeys::default())), NOW + 1000);
+    assert_eq!(others(&event(&mut state, 2)), 0);
+    assert_eq!(others(&state.update(Message::Changed(Ok(String::new())), NOW + 2500)), 1);
+    state.update(Message::Others(acme().key, Ok(OtherKeys::default())), NOW + 3000);
+    assert_eq!(others(&event(&mut state, 12)), 0);
+    assert_eq!(others(&event(&mut state, 13)), 1);
+}
+
+#[test]
+fn a_wait_that_has_passed_is_asked_about() {
+    let mut state = opened(standing());
+    let tick = |state: &mut State, passed: u64| state.update(Message::Tick, NOW + passed);
+    assert_eq!(tick(&mut state, 19_999), []);
+    let again = tick(&mut state, 20_000);
+    assert_eq!(statuses(&again).len(), 1, "the shadow rule would allow by now");
+    assert_eq!(tick(&mut state, 20_001), [], "once");
+}
+
+#[test]
+fn a_change_of_a_wider_key_says_whom_it_affects() {
+    let mut told = standing();
+    told.rules[0].ignored_attributes = vec!["user".to_owned()];
+    let key = target("", &[("tenant", "acme"), ("user", "42")]).key;
+    let mut state = watching("write");
+    press(&mut state, "/tenant=acme user=42\n");
+    state.update(Message::Standing(Asked::Client(key, None), Ok(told)), NOW);
+    let warns = "Affects all users of tenant=acme, not only user=42.";
+    for change in ["r", "u"] {
+        press(&mut state, change);
+        assert_eq!(state.dialog.as_ref().unwrap().warning.as_deref(), Some(warns));
+        press(&mut state, "n");
+    }
+    press(&mut state, "jr");
+    assert_eq!(state.dialog.as_ref().unwrap().warning, None, "the key of daily is not wider");
 }
 
 #[test]
