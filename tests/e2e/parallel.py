@@ -26,6 +26,7 @@ LONGEST_FIRST = [
     "Top",
     "RedisProtocol",
     "DashboardKeys",
+    "KeyDetail",
     "HAProxyRecipe",
     "HAProxyTimesOut",
     "HAProxyClosed",

@@ -1,11 +1,15 @@
 """The screens of one client: ruling, rules, other keys, dialogs; and names that clients choose."""
 
+import time
 import unittest
 
 from browser import BrowserTest
 from support import Folder, Running, free_port, program
 
-POLICY = """
+# A zone in which it is about noon, so that no day ends while a test runs.
+NOON = f"Etc/GMT{time.gmtime().tm_hour - 12:+d}"
+
+POLICY = f"""
 [[rule]]
 name = "tenant"
 key = ["tenant"]
@@ -23,20 +27,20 @@ limit = "1/h"
 shadow = true
 
 [[rule]]
-name = "monthly"
-match = { plan = "free" }
+name = "daily"
+match = {{ plan = "free" }}
 key = ["plan"]
-limits = [{ algorithm = "fixed_window", count = 500, per = "month", align = "calendar" }]
+limits = [{{ algorithm = "fixed_window", count = 500, per = "day", align = "calendar", zone = "{NOON}" }}]
 
 [[rule]]
 name = "search"
-match = { route = "/search" }
+match = {{ route = "/search" }}
 key = ["ip"]
 limit = "3/h"
 
 [[deny]]
 name = "banned"
-match = { tenant = "mallory" }
+match = {{ tenant = "mallory" }}
 """
 
 # Before the page's own scripts: notes every text that a card's amount ever has, the answers that it got, and
@@ -86,7 +90,7 @@ class KeyDetail(BrowserTest):
         script = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": OBSERVE})
         self.addCleanup(self.driver.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", script)
         self.open(view="#keys/plan=free")
-        card = self.card("monthly")
+        card = self.card("daily")
         self.until(lambda: self.js("return window.seen.answers") >= 3, "the page asks again by itself")
         self.assertEqual(self.js("return window.seen.amounts"), ["0 of 500"])
         self.assertEqual(self.js("return window.seen.inFrames"), 0, "pictures change with an answer alone")
@@ -182,6 +186,22 @@ class KeyDetail(BrowserTest):
 
 @unittest.skipUnless(program("redis-server"), "needs redis-server")
 class Outage(BrowserTest):
+    def test_a_banner_names_each_kind_of_fallback(self):
+        self.open()
+        text = """
+        const done = arguments[arguments.length - 1];
+        import("/page/outage.js").then((page) => done(arguments[0].map(page.fallbackText)));
+        """
+        kinds = [(1, 2, 0, 0), (3, 2, 0, 0), (3, 0, 2, 0), (3, 0, 0, 1), (3, 12, 1, 2)]
+        of = [dict(zip(["nodes", "local", "allow", "deny"], kind)) for kind in kinds]
+        self.assertEqual(self.driver.execute_async_script(text, of), [
+            "local limits, on this node alone",
+            "local limits, each node enforces 1/3",
+            "all rules allow without counting",
+            "all rules deny",
+            "12 rules with local limits (each node enforces 1/3), 2 rules deny, 1 rule allows without counting",
+        ])
+
     def test_an_unavailable_redis_is_a_banner_until_it_recovers(self):
         port = free_port()
         redis = [program("redis-server"), "--port", port, "--save", ""]

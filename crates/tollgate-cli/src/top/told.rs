@@ -62,10 +62,10 @@ pub(super) struct Outage {
     pub(super) why: String,
 }
 
-/// What rules do while the store does not answer.
+/// The number of rules of each kind of fallback, while the store does not answer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct StoreFallback {
-    /// The nodes that share the limits of the rules that go on locally.
+    /// The nodes that share the limits of the rules with local limits.
     pub(super) nodes: u64,
     pub(super) local: u64,
     pub(super) allow: u64,

@@ -76,7 +76,7 @@ pub(super) fn explained(
     told["not_applied"] = others.collect();
 }
 
-/// Where a rule comes in the answer: the deciding rule first, then others that deny, and shadow
+/// The place of a rule in the answer: the deciding rule first, then others that deny, and shadow
 /// rules last. Rules of one place stay in the order of the policy.
 fn place(report: &RuleReport, figures: Option<&RuleFigures<'_>>, deciding: Option<&str>) -> u8 {
     match figures {
@@ -139,7 +139,7 @@ fn needed_attributes(rule: &Rule) -> Vec<&str> {
     needed
 }
 
-/// Why a rule does not apply.
+/// The reason why a rule does not apply.
 fn because(report: &RuleReport) -> String {
     match &report.verdict {
         Verdict::NoMatch { attribute, value: None, .. } => {

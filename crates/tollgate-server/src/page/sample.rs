@@ -179,8 +179,8 @@ fn store(app: &App) -> Value {
     })
 }
 
-/// What rules do while the store does not answer: how many of each kind, and how many nodes share
-/// the limits of those that go on locally. `None` while it answers.
+/// The number of rules of each kind of fallback, and of the nodes that share local limits. `None`
+/// while the store answers.
 fn fallback(app: &App) -> Option<Value> {
     let nodes = app.backend.nodes().filter(|_| !app.backend.is_up())?;
     let policy = app.backend.policy();

@@ -144,7 +144,7 @@ fn outage_line(state: &State) -> Option<String> {
     })
 }
 
-/// What rules do while the store does not answer.
+/// Returns the fallbacks of the rules in words.
 fn fallback(of: &StoreFallback) -> String {
     let share = match of.nodes {
         0 | 1 => "on this node alone".to_owned(),

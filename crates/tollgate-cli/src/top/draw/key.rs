@@ -185,7 +185,7 @@ fn rule_lines(
     vec![first.into(), numbers]
 }
 
-/// The limits, where they are from, and the key.
+/// The limits, their source, and the key.
 fn numbers_line(of: &RuleStanding, indent: usize) -> Line<'static> {
     let from = match of.numbers_from.as_str() {
         "tier" => "(tier)",
@@ -230,8 +230,8 @@ fn meter(of: &RuleStanding, width: usize) -> String {
     "█".repeat(full) + &"░".repeat(width - full.min(width))
 }
 
-/// What the rule does with the next request. It is what the server said: a wait that has passed
-/// since does not make it something else.
+/// Returns the decision of a rule in words, as the server reported it: a wait that has passed since
+/// does not change it.
 fn standing_words(of: &RuleStanding, age: &Age<'_>) -> (String, Tone) {
     let left = |millis: u64| match millis.checked_sub(age.passed) {
         Some(rest) if rest > 0 => Ok(wait(rest)),

@@ -31,7 +31,7 @@ pub(in crate::top) struct Field {
 pub(in crate::top) struct Dialog {
     pub(in crate::top) kind: Kind,
     pub(in crate::top) fields: Vec<Field>,
-    /// That more is affected than what is shown.
+    /// A warning if a change affects more than the client that is shown.
     pub(in crate::top) warning: Option<String>,
     /// Which field is typed in.
     pub(in crate::top) at: usize,

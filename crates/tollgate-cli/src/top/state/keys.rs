@@ -121,7 +121,7 @@ impl State {
     }
 
     fn open(&mut self, page: KeyPage) -> Vec<Command> {
-        self.pages.push(Page::Key(page));
+        self.pages.push(Page::Key(Box::new(page)));
         (self.asking_status, self.asking_others) = (false, false);
         self.ask_again()
     }

@@ -242,12 +242,7 @@ impl State {
                 Vec::new()
             }
             Message::Others(key, told) => {
-                self.asking_others = false;
-                if let Some(Page::Key(page)) = self.pages.last_mut()
-                    && page.key == key
-                {
-                    page.told_others(told, now_ms);
-                }
+                self.found_others(&key, told);
                 Vec::new()
             }
             Message::Changed(done) => self.changed(done),
@@ -273,7 +268,16 @@ impl State {
         commands
     }
 
-    /// Whether a wait that is shown has passed: then the server has other figures.
+    fn found_others(&mut self, key: &Key, told: Result<OtherKeys, Problem>) {
+        self.asking_others = false;
+        if let Some(Page::Key(page)) = self.pages.last_mut()
+            && page.key == *key
+        {
+            page.told_others(told, self.now_ms);
+        }
+    }
+
+    /// `true` if a wait that is shown has passed: then the server has other figures.
     fn is_due(&self) -> bool {
         let (standing, told_ms) = match self.page() {
             Some(Page::Key(page)) => (page.standing.as_ref(), page.told_ms),

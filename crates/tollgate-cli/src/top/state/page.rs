@@ -6,11 +6,11 @@ use crate::top::told::{FoundKey, RuleStanding, Standing};
 
 #[derive(Clone, Debug)]
 pub(in crate::top) enum Page {
-    Key(KeyPage),
+    Key(Box<KeyPage>),
     Found(FoundPage),
 }
 
-/// How old the other keys of a client may be, in milliseconds: the server searches for them.
+/// The age in milliseconds at which the other keys of a client are searched for again.
 const OTHERS_EVERY: u64 = 10_000;
 
 /// The status of a client under every rule, and its other keys.
@@ -23,7 +23,7 @@ pub(in crate::top) struct KeyPage {
     pub(in crate::top) problem: Option<Problem>,
     pub(in crate::top) told_ms: u64,
     others: Option<OtherKeys>,
-    /// When the other keys were last reported.
+    /// The time of the last report of the other keys.
     pub(in crate::top) others_ms: Option<u64>,
     /// The selected key; nothing before anybody has chosen.
     chosen: Option<Target>,
@@ -70,7 +70,7 @@ impl KeyPage {
     }
 
     pub(super) fn told_others(&mut self, told: Result<OtherKeys, Problem>, now_ms: u64) {
-        // What goes wrong here goes wrong with the status, too, which says so.
+        // An error here is an error of the status, too, which is shown.
         if let Ok(others) = told {
             (self.others, self.others_ms) = (Some(others), Some(now_ms));
         }
@@ -105,7 +105,7 @@ impl KeyPage {
         self.rules().iter().chain(self.others())
     }
 
-    /// Which key is selected, counted through the rules and the other keys. Before anybody has
+    /// The selected key, counted through the rules and the other keys. Before anybody has
     /// chosen: the rule that denies, which is the first, or else the key that the page was opened for.
     pub(in crate::top) fn selected(&self) -> Option<usize> {
         let place = |wanted: &Target| self.keys().position(|of| of.is_of(wanted));

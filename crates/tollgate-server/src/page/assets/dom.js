@@ -99,8 +99,8 @@ const clockDay = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "s
 export const clock = (millis) => clockTime.format(millis);
 export const day = (millis) => clockDay.format(millis);
 
-// What a name may hold that acts on the text around it or cannot be seen: controls, formats, marks that
-// combine, spaces with a width of their own, and scripts from right to left. `tollgate top` escapes the same.
+// Characters that change the text around them or are invisible: controls, formats, marks that combine,
+// unusual spaces, and scripts from right to left. `tollgate top` escapes the same.
 const UNPRINTABLE = new RegExp(`[${[
   "\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Grapheme_Extend}\\p{Default_Ignorable_Code_Point}",
   "\\u{590}-\\u{8ff}\\u{1160}-\\u{11ff}\\u{2000}-\\u{200f}\\u{2028}-\\u{202f}\\u{205f}-\\u{206f}",

@@ -10,8 +10,8 @@ const AGAIN = 2000;
 const OTHERS_AGAIN = 10000;
 // A wait that has just passed is asked about at once, but not more often than this.
 const SOONEST = 250;
-// The server stops searching after some ten milliseconds; it is asked so often to go on. A longer search
-// than the second number is not repeated by itself.
+// The server stops a search after some ten milliseconds: the largest number of calls that continue it. A
+// search of more calls than the second number is not repeated by itself.
 const MOST_PAGES = 50;
 const MOST_PAGES_REPEATED = 10;
 const SHOWN = 50;
@@ -29,7 +29,7 @@ function link(key, whole) {
 
 const idOf = (of) => JSON.stringify([of.rule, of.key]);
 
-/** Whether a key that was found is denied now. */
+/** `true` if a key that was found is denied now. */
 const isDenied = (of) => of.blocked_ms > 0 || (of.retry_after_ms > 0 && !of.shadow);
 
 /** The state of a key that was found, in words. */
@@ -230,7 +230,7 @@ export class Keys {
       h("section", { class: "panel", "aria-label": "Key" }, title, box, hint),
       h("section", { class: "panel", id: "others", "aria-label": "Other active keys" }, h("p", { class: "hint" }, "Searching …")));
     this.view = new StatusView(box, actions);
-    // From another view, a reader goes on here. While somebody types, the focus stays.
+    // A reader from another view continues here. While a user types, the focus stays.
     if (document.activeElement === document.body) title.focus();
   }
 

@@ -4,7 +4,7 @@ import { announce, byId, count, printable, say, show, wait } from "./dom.js";
 
 const rules = (number) => `${count(number)} ${number === 1 ? "rule" : "rules"}`;
 
-/** What rules do without Redis, in words. */
+/** The fallbacks of the rules without Redis, in words. */
 export function fallbackText({ nodes, local, allow, deny }) {
   const share = nodes > 1 ? `each node enforces 1/${nodes}` : "on this node alone";
   const kinds = [

@@ -50,13 +50,13 @@ class Bucket {
   }
 }
 
-/** Whether a rule has no limit for this client, as opposed to a limit without figures. */
+/** `true` if a rule has no limit for this client, as opposed to a limit without figures. */
 const isUnlimited = (of) => of.limit === null && of.numbers.length === 0;
 
 /** The part of a wait that is left, in words; `null` once it has passed and the next answer is due. */
 const left = (millis, age) => (millis > age ? wait(millis - age) : null);
 
-/** What a rule does with the next request, in words, and whether that is bad. */
+/** The decision of a rule on the next request, in words, and `bad` if it denies. */
 export function verdict(of, status, age) {
   if (of.blocked_ms !== null) {
     const rest = left(of.blocked_ms, age);
@@ -75,7 +75,7 @@ export function verdict(of, status, age) {
   return { text: rest === null ? "Over limit until now, asking again" : `Over limit, next in ${rest}`, bad: true };
 }
 
-/** Why a rule that applies has no figures. */
+/** The reason why a rule that applies has no figures. */
 function notEvaluated(status) {
   if (status.list !== null) return `Not evaluated: the list ${status.list.name} decides`;
   if (status.degraded) return "Not evaluated while Redis is unavailable";
@@ -207,7 +207,7 @@ export class StatusView {
   }
 }
 
-/** Which card shows a rule. */
+/** The name of the card of a rule. */
 const id = (of) => JSON.stringify([of.rule, of.key, of.shadow]);
 
 /** After how many milliseconds something of an answer ends: then the server says something else. */
