@@ -36,7 +36,7 @@ const fn asset(path: &'static str, of_type: &'static str, bytes: &'static [u8]) 
     Asset { path, of_type, bytes, tag: OnceLock::new() }
 }
 
-static ASSETS: [Asset; 16] = [
+static ASSETS: [Asset; 17] = [
     asset("/", HTML, include_bytes!("assets/index.html")),
     asset("/page/icon.svg", SVG, include_bytes!("assets/icon.svg")),
     asset("/page/page.css", CSS, include_bytes!("assets/page.css")),
@@ -47,6 +47,7 @@ static ASSETS: [Asset; 16] = [
     asset("/page/history.js", SCRIPT, include_bytes!("assets/history.js")),
     asset("/page/chart.js", SCRIPT, include_bytes!("assets/chart.js")),
     asset("/page/live.js", SCRIPT, include_bytes!("assets/live.js")),
+    asset("/page/loudest.js", SCRIPT, include_bytes!("assets/loudest.js")),
     asset("/page/keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     asset("/page/status.js", SCRIPT, include_bytes!("assets/status.js")),
     asset("/page/change.js", SCRIPT, include_bytes!("assets/change.js")),
