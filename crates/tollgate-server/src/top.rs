@@ -153,8 +153,7 @@ impl Top {
         })
     }
 
-    /// Counts a decision that is [`due`](Self::due) for one key; `denied` is the part of `weight`
-    /// that its rule denied.
+    /// Counts a decision that is [`due`](Self::due) for one key.
     pub(crate) fn count(&self, sample: KeySample<'_>, counts: KeyCounts, now: Timestamp) {
         let hash = self.hasher.hash_one(sample);
         // A thread that meets another here goes on: one decision more or less changes no order.
@@ -176,7 +175,7 @@ impl Top {
             self.window.fetch_add(1, Ordering::Relaxed);
         }
         let mut merged: HashMap<u64, (KeyCounts, &Ranked)> = HashMap::new();
-        for sketches in windows.before.all().chain(windows.now.all()) {
+        for sketches in windows.all() {
             for (hash, ranked) in &sketches.of(query.by).entries {
                 if query.wants(ranked) {
                     let known = merged.entry(*hash).or_insert((KeyCounts::default(), ranked));
@@ -184,14 +183,18 @@ impl Top {
                 }
             }
         }
-        let mut all: Vec<(KeyCounts, &Ranked)> = merged.into_values().collect();
-        all.sort_unstable_by(|a, b| {
+        let mut all: Vec<(u64, (KeyCounts, &Ranked))> = merged.into_iter().collect();
+        all.sort_unstable_by(|(_, a), (_, b)| {
             let sizes = b.0.of(query.by).cmp(&a.0.of(query.by));
             sizes.then_with(|| (&a.1.rule, &a.1.key).cmp(&(&b.1.rule, &b.1.key)))
         });
         all.truncate(query.most);
-        let listed = all.into_iter().map(|(counts, of)| Ranked { counts, ..of.clone() }).collect();
-        (listed, now.since(windows.began) + TOP_WINDOW)
+        let listed = all.into_iter().map(|(hash, (counts, of))| {
+            // A key that is among the most denied need not be among those with the most requests.
+            let seen = windows.seen(hash).max(counts.seen);
+            Ranked { counts: KeyCounts { seen, ..counts }, ..of.clone() }
+        });
+        (listed.collect(), now.since(windows.began) + TOP_WINDOW)
     }
 }
 
@@ -246,6 +249,19 @@ impl Windows {
         self.before = if age < 2 * TOP_WINDOW { current } else { Sketches::default() };
         self.began = now;
         true
+    }
+
+    fn all(&self) -> impl Iterator<Item = &RuleSketches> {
+        self.before.all().chain(self.now.all())
+    }
+
+    /// All requests of a key that are known, also those that were allowed.
+    fn seen(&self, hash: u64) -> u64 {
+        let known = self.all().filter_map(|sketches| {
+            let place = sketches.traffic.places.get(&hash)?;
+            Some(sketches.traffic.entries[*place].1.counts.seen)
+        });
+        known.fold(0, u64::saturating_add)
     }
 }
 

@@ -22,7 +22,7 @@ type Counts = [u64; OUTCOMES.len()];
 
 /// What is counted of a rule, of a list, or of what no rule decides.
 #[derive(Clone, Debug, Default)]
-struct Sampled {
+struct RuleSample {
     rule: Box<str>,
     /// Decisions, by what decided.
     decisions: Counts,
@@ -33,9 +33,9 @@ struct Sampled {
 
 /// What is counted of all rules.
 #[derive(Debug, Default)]
-struct SampledRules {
+struct RuleSamples {
     /// Those that were busiest lately.
-    rules: Vec<Sampled>,
+    rules: Vec<RuleSample>,
     left_out: usize,
     totals: Counts,
 }
@@ -74,8 +74,8 @@ pub(super) fn health(app: &App) -> Health {
 impl Sampler {
     /// An event, as it is sent.
     pub(super) fn event(&mut self, app: &App) -> Bytes {
-        let SampledRules { rules, left_out, totals } = self.rules(app);
-        let rules: Vec<Value> = rules.iter().map(Sampled::json).collect();
+        let RuleSamples { rules, left_out, totals } = self.rules(app);
+        let rules: Vec<Value> = rules.iter().map(RuleSample::json).collect();
         let sample = json!({
             "boot": format!("{:016x}", app.feed.boot),
             "uptime_ms": millis(app.feed.started.elapsed()),
@@ -95,10 +95,10 @@ impl Sampler {
         Bytes::from(format!("event: sample\ndata: {sample}\n\n"))
     }
 
-    fn rules(&mut self, app: &App) -> SampledRules {
+    fn rules(&mut self, app: &App) -> RuleSamples {
         let names = app.active_names();
         let decisions = app.metrics.decisions.read();
-        let mut by_name: BTreeMap<Box<str>, Sampled> = BTreeMap::new();
+        let mut by_name: BTreeMap<Box<str>, RuleSample> = BTreeMap::new();
         let mut totals = sum(decisions.removed_rules());
         add(&mut totals, &sum(decisions.removed_lists()));
         for (rule, _, counts) in decisions.iter() {
@@ -119,13 +119,13 @@ impl Sampler {
                 add(&mut by_name.entry(CLIENT_LIMITS.into()).or_default().decisions, &counts);
             }
         }
-        let mut rules: Vec<Sampled> = Vec::with_capacity(by_name.len());
+        let mut rules: Vec<RuleSample> = Vec::with_capacity(by_name.len());
         for (rule, mut of) in by_name {
             of.is_shadow = names.is_shadow(&rule);
             if !names.has_rule(&rule) {
                 of.requests = RuleTotals::of_decisions(&of.decisions);
             }
-            rules.push(Sampled { rule, ..of });
+            rules.push(RuleSample { rule, ..of });
         }
         let left_out = rules.len().saturating_sub(MAX_SAMPLED_RULES);
         if left_out > 0 {
@@ -133,11 +133,11 @@ impl Sampler {
             rules.truncate(MAX_SAMPLED_RULES);
             rules.sort_unstable_by(|a, b| a.rule.cmp(&b.rule));
         }
-        SampledRules { rules, left_out, totals }
+        RuleSamples { rules, left_out, totals }
     }
 
     /// The busiest first.
-    fn rank(&mut self, rules: &mut [Sampled]) {
+    fn rank(&mut self, rules: &mut [RuleSample]) {
         // Rules that are gone leave the memory, too.
         self.busy.retain(|rule, _| rules.binary_search_by(|of| of.rule.cmp(rule)).is_ok());
         for of in rules.iter() {
@@ -154,7 +154,7 @@ impl Sampler {
     }
 }
 
-impl Sampled {
+impl RuleSample {
     fn json(&self) -> Value {
         let mut shown = named(&self.decisions);
         shown.insert("rule".to_owned(), (&*self.rule).into());

@@ -177,3 +177,13 @@ fn keys_of_removed_rules_and_of_rules_that_left_the_shadow_are_not_listed() {
         assert_eq!(users(&top, by, NOW), [], "{by:?}");
     }
 }
+
+#[test]
+fn denied_key_is_listed_with_all_its_requests() {
+    let top = Top::default();
+    (0..5).for_each(|number| see_of(&top, "trial", "acme", u64::from(number > 2)));
+    let names = names();
+    let query = TopQuery { by: By::WouldDeny, rule: None, most: 10, names: &names };
+    let expected = KeyCounts { seen: 5, denied: 2, over: 0 };
+    assert_eq!(top.list(query, NOW).0[0].counts, expected);
+}
