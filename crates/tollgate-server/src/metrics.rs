@@ -11,7 +11,7 @@ use tollgate_redis::Histogram;
 
 use crate::active_names::ActiveNames;
 use crate::bounds::{BOUNDS, Bound, MAX_COUNTED};
-use crate::requests_by_rule::RequestsByRule;
+use crate::requests_by_rule::{RequestsByRule, RuleOutcome};
 use crate::resp::Counters;
 
 /// The last two are counted beside the first four, of which each decision has one.
@@ -94,19 +94,19 @@ impl Decisions {
 
     /// Adds one where there is a count already. Returns `false`, and adds nothing, if there is none.
     #[inline]
-    fn count(&self, transport: Transport, increment: Increment<'_>, is_allowed: bool) -> bool {
+    fn count(&self, transport: Transport, increment: Increment<'_>) -> bool {
         match increment {
             Increment::Decision(labels, outcome) => {
                 let counts = self.get(labels.rule, labels.tier);
                 counts.inspect(|counts| add(&counts[transport as usize][outcome])).is_some()
             }
-            Increment::Request(rule) => self.requests.count(&rule, is_allowed),
+            Increment::Request(rule, outcome) => self.requests.count(&rule, outcome),
         }
     }
 
     /// Adds one, to a count that is made if need be.
     #[cold]
-    fn count_or_make(&mut self, transport: Transport, increment: Increment<'_>, is_allowed: bool) {
+    fn count_or_make(&mut self, transport: Transport, increment: Increment<'_>) {
         match increment {
             Increment::Decision(labels, outcome) => {
                 add(&self.get_or_make(labels.rule, labels.tier)[transport as usize][outcome]);
@@ -115,7 +115,7 @@ impl Decisions {
                     self.note_list(labels.rule);
                 }
             }
-            Increment::Request(rule) => self.requests.count_or_make(&rule, is_allowed),
+            Increment::Request(rule, outcome) => self.requests.count_or_make(&rule, outcome),
         }
     }
 
@@ -181,7 +181,7 @@ enum Increment<'l> {
     /// A decision, under the rule or list that decided.
     Decision(DecisionLabels<'l>, usize),
     /// A request, under a rule that has charged or denied it.
-    Request(CountedRule<'l>),
+    Request(CountedRule<'l>, RuleOutcome),
 }
 
 /// The labels that a decision is counted under.
@@ -302,7 +302,7 @@ impl Metrics {
         let mut missing = SmallVec::<[Increment<'_>; 4]>::new();
         let known = self.decisions.read();
         let mut count = |increment| {
-            if !known.count(transport, increment, ruling.is_allowed()) {
+            if !known.count(transport, increment) {
                 missing.push(increment);
             }
         };
@@ -311,7 +311,7 @@ impl Metrics {
             count(Increment::Decision(labels, DEGRADED));
         }
         for rule in ruling.counted_rules() {
-            count(Increment::Request(rule));
+            count(Increment::Request(rule, RuleOutcome::of(&rule, ruling)));
             if rule.is_shadow() && !rule.is_allowed() {
                 let labels = DecisionLabels { rule: rule.name(), is_list: false, ..labels };
                 count(Increment::Decision(labels, SHADOW_DENIED));
@@ -321,7 +321,7 @@ impl Metrics {
         if !missing.is_empty() {
             let mut decisions = self.decisions.write();
             for increment in missing {
-                decisions.count_or_make(transport, increment, ruling.is_allowed());
+                decisions.count_or_make(transport, increment);
             }
         }
     }
@@ -343,7 +343,7 @@ mod tests {
         let count = |rule: &str, tier: &str| {
             let labels = DecisionLabels { rule, tier, is_list: false };
             let increment = Increment::Decision(labels, ALLOWED);
-            metrics.decisions.write().count_or_make(Transport::Http, increment, true);
+            metrics.decisions.write().count_or_make(Transport::Http, increment);
         };
         for number in 0..of_tiers {
             count("one", &number.to_string());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use tollgate::Ruling;
 use tollgate::port::CountedRule;
 
 use crate::active_names::ActiveNames;
@@ -49,20 +50,43 @@ pub(crate) struct RequestsByRule {
     by_number: Vec<Option<(Box<str>, Arc<RuleRequests>)>>,
 }
 
-impl RuleRequests {
-    /// Counts a request of the rule; `is_allowed` is the answer of all rules together.
+/// What a request counts as for one rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RuleOutcome {
+    Allowed,
+    Denied,
+    DeniedByOthers,
+    WouldAllow,
+    WouldDeny,
+    WouldDenyAlone,
+}
+
+impl RuleOutcome {
     #[inline]
-    fn count(&self, rule: &CountedRule<'_>, is_allowed: bool) {
-        match (rule.is_shadow(), rule.is_allowed()) {
-            (false, true) if is_allowed => add(&self.allowed),
-            (false, true) => add(&self.denied_by_others),
-            (false, false) => add(&self.denied),
-            (true, true) => add(&self.would_allow),
-            (true, false) => {
+    pub(crate) fn of(rule: &CountedRule<'_>, ruling: &Ruling) -> RuleOutcome {
+        match (rule.is_shadow(), rule.is_allowed(), ruling.is_allowed()) {
+            (false, true, true) => RuleOutcome::Allowed,
+            (false, true, false) => RuleOutcome::DeniedByOthers,
+            (false, false, _) => RuleOutcome::Denied,
+            (true, true, _) => RuleOutcome::WouldAllow,
+            (true, false, false) => RuleOutcome::WouldDeny,
+            (true, false, true) => RuleOutcome::WouldDenyAlone,
+        }
+    }
+}
+
+impl RuleRequests {
+    #[inline]
+    fn count(&self, outcome: RuleOutcome) {
+        match outcome {
+            RuleOutcome::Allowed => add(&self.allowed),
+            RuleOutcome::Denied => add(&self.denied),
+            RuleOutcome::DeniedByOthers => add(&self.denied_by_others),
+            RuleOutcome::WouldAllow => add(&self.would_allow),
+            RuleOutcome::WouldDeny => add(&self.would_deny),
+            RuleOutcome::WouldDenyAlone => {
                 add(&self.would_deny);
-                if is_allowed {
-                    add(&self.would_deny_alone);
-                }
+                add(&self.would_deny_alone);
             }
         }
     }
@@ -128,24 +152,24 @@ impl RequestsByRule {
     /// Counts a request for a rule that has counts already. Returns `false`, and counts nothing, if
     /// it has none or is not found by its position.
     #[inline]
-    pub(crate) fn count(&self, rule: &CountedRule<'_>, is_allowed: bool) -> bool {
+    pub(crate) fn count(&self, rule: &CountedRule<'_>, outcome: RuleOutcome) -> bool {
         let known = self.by_number.get(rule.number());
         let Some(Some((name, requests))) = known else { return false };
         if **name != *rule.name() {
             return false;
         }
-        requests.count(rule, is_allowed);
+        requests.count(outcome);
         true
     }
 
     /// Counts a request for a rule, of which counts are made if need be.
     #[cold]
-    pub(crate) fn count_or_make(&mut self, rule: &CountedRule<'_>, is_allowed: bool) {
+    pub(crate) fn count_or_make(&mut self, rule: &CountedRule<'_>, outcome: RuleOutcome) {
         let (number, name) = (rule.number(), rule.name());
         let is_full = self.by_name.len() >= MAX_COUNTED && !self.by_name.contains_key(name);
         let counted = if is_full { OTHERS } else { name };
         let requests = Arc::clone(self.by_name.entry(counted.into()).or_default());
-        requests.count(rule, is_allowed);
+        requests.count(outcome);
         if number < MAX_COUNTED {
             if self.by_number.len() <= number {
                 self.by_number.resize(number + 1, None);

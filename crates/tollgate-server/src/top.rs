@@ -100,20 +100,23 @@ struct Windows {
     before: Sketches,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sketches {
     of_rules: HashMap<Box<str>, RuleSketches>,
     shared: RuleSketches,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RuleSketches {
     traffic: Sketch,
     denials: Sketch,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sketch {
+    by: By,
+    /// The most keys that it keeps.
+    most: usize,
     entries: Vec<(u64, Ranked)>,
     places: HashMap<u64, usize>,
 }
@@ -161,10 +164,10 @@ impl Top {
         if windows.turn(now) {
             self.window.fetch_add(1, Ordering::Relaxed);
         }
-        let (sketches, most) = windows.now.of_rule(sample.rule);
-        sketches.traffic.add((hash, sample), counts, (By::Traffic, most));
+        let sketches = windows.now.of_rule(sample.rule);
+        sketches.traffic.add(hash, sample, counts);
         if counts.denied > 0 {
-            sketches.denials.add((hash, sample), counts, (By::Denials, most));
+            sketches.denials.add(hash, sample, counts);
         }
     }
 
@@ -265,17 +268,20 @@ impl Windows {
     }
 }
 
+impl Default for Sketches {
+    fn default() -> Sketches {
+        Sketches { of_rules: HashMap::new(), shared: RuleSketches::with_room(TOP_KEYS_SHARED) }
+    }
+}
+
 impl Sketches {
-    /// The sketches that count the keys of a rule, and the most keys that each of them keeps.
-    fn of_rule(&mut self, rule: &str) -> (&mut RuleSketches, usize) {
+    /// The sketches that count the keys of a rule.
+    fn of_rule(&mut self, rule: &str) -> &mut RuleSketches {
         let is_known = self.of_rules.contains_key(rule);
         if !is_known && self.of_rules.len() < TOP_RULES {
-            self.of_rules.insert(rule.into(), RuleSketches::default());
+            self.of_rules.insert(rule.into(), RuleSketches::with_room(TOP_KEYS_OF_RULE));
         }
-        match self.of_rules.get_mut(rule) {
-            Some(sketches) => (sketches, TOP_KEYS_OF_RULE),
-            None => (&mut self.shared, TOP_KEYS_SHARED),
-        }
+        self.of_rules.get_mut(rule).unwrap_or(&mut self.shared)
     }
 
     fn all(&self) -> impl Iterator<Item = &RuleSketches> {
@@ -284,6 +290,12 @@ impl Sketches {
 }
 
 impl RuleSketches {
+    /// Empty sketches that keep so many keys each.
+    fn with_room(most: usize) -> RuleSketches {
+        let sketch = |by| Sketch { by, most, entries: Vec::new(), places: HashMap::new() };
+        RuleSketches { traffic: sketch(By::Traffic), denials: sketch(By::Denials) }
+    }
+
     fn of(&self, by: By) -> &Sketch {
         match by {
             By::Traffic => &self.traffic,
@@ -293,12 +305,7 @@ impl RuleSketches {
 }
 
 impl Sketch {
-    fn add(
-        &mut self,
-        (hash, sample): (u64, KeySample<'_>),
-        counts: KeyCounts,
-        (by, most): (By, usize),
-    ) {
+    fn add(&mut self, hash: u64, sample: KeySample<'_>, counts: KeyCounts) {
         if let Some(place) = self.places.get(&hash) {
             self.entries[*place].1.counts.add(counts);
             return;
@@ -306,15 +313,15 @@ impl Sketch {
         let (key, whole) = shown(sample.key);
         let (rule, is_shadow) = (sample.rule.into(), sample.is_shadow);
         let mut ranked = Ranked { rule, is_shadow, key, whole, counts };
-        if self.entries.len() < most {
+        if self.entries.len() < self.most {
             self.places.insert(hash, self.entries.len());
             self.entries.push((hash, ranked));
             return;
         }
-        let of = |(_, entry): &(usize, &(u64, Ranked))| entry.1.counts.of(by);
+        let of = |(_, entry): &(usize, &(u64, Ranked))| entry.1.counts.of(self.by);
         let Some((place, _)) = self.entries.iter().enumerate().min_by_key(of) else { return };
         let (gone, smallest) = &self.entries[place];
-        ranked.counts.add(KeyCounts { over: smallest.counts.of(by), ..smallest.counts });
+        ranked.counts.add(KeyCounts { over: smallest.counts.of(self.by), ..smallest.counts });
         self.places.remove(gone);
         self.places.insert(hash, place);
         self.entries[place] = (hash, ranked);

@@ -288,7 +288,7 @@ mod tests {
         let app = App::new(Backend::Memory(gate.clone()), Settings::default());
         let decide = |number: usize, transport, times| {
             let attribute = format!("a{number:03}");
-            let request = Request::new().with(&*attribute, "ana");
+            let request = Request::new().with(&attribute, "ana");
             (0..times).for_each(|_| app.decided(transport, &request, &gate.check(&request)));
         };
         let mut sampler = Sampler::default();
