@@ -82,6 +82,31 @@ class DashboardLive(BrowserTest):
         self.check(user="after")
         self.until(lambda: self.total("per-user") == 1, "counts are the new server's")
 
+    def test_the_loudest_tenant_is_shown_and_removed_rules_leave_the_page(self):
+        for tenant, times in [("globex", 3), ("acme", 9)]:
+            for _ in range(times):
+                self.check(tenant=tenant, user="ana")
+        self.open()
+        loudest = lambda: [(row["Key"], row["Requests"]) for row in self.rows("#loudest")]
+        # The user is charged by a rule of its own in the same requests.
+        tenants = [("tenant=acme", "9"), ("tenant=globex", "3")]
+        self.until(lambda: loudest() == [("user=ana", "12"), *tenants], "all enforced rules")
+        self.press("per-tenant", "#rules")
+        self.until(lambda: loudest() == tenants, "the keys of one rule")
+        self.assertEqual([row["Denied"] for row in self.rows("#loudest")], ["4 (44 %)", "0 (0 %)"])
+        self.press("trial", "#rules")
+        self.js("const by = document.getElementById('loudest-by'); by.value = 'would_deny'; by.dispatchEvent(new Event('change'))")
+        would = lambda: [(row["Key"], row["Would deny"]) for row in self.rows("#loudest")]
+        self.until(lambda: would() == [("tenant=acme", "7 (78 %)"), ("tenant=globex", "1 (33 %)")], "what a shadow rule would deny")
+        note = next(row["Rule"] for row in self.rows("#rules") if row["Rule"].startswith("trial"))
+        self.assertIn("would deny 8 of 12; 4 not denied otherwise", note)
+        self.admin("PUT", "policy", '[[rule]]\nname = "per-user"\nkey = ["user"]\nlimit = "30/min"\n')
+        rules = lambda: [row["Rule"].split("\n")[0] for row in self.rows("#rules")]
+        self.until(lambda: rules() == ["per-user"], "removed rules leave the list")
+        self.until(lambda: self.js("return document.getElementById('which-rule').value") == "*", "and the choice")
+        self.until(lambda: would() == [] and self.rows("#refused") == [], "and their keys leave, too")
+        self.assertEqual(self.complaints(), [])
+
     def test_a_server_that_stops_does_not_wait_for_pages(self):
         # A server that waits for the page's stream does not end before it is killed.
         self.serve("--drain", "10m")

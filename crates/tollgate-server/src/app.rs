@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tollgate::HeaderStyle;
 use tollgate_tower::ClientIp;
 
+use crate::active_names::KnownNames;
 use crate::admin::{Admin, Operators};
 use crate::backend::Backend;
 use crate::bounds::{Bounds, DRAIN, MAX_BODIES};
@@ -36,6 +37,7 @@ pub(crate) struct App {
     pub(crate) watched: Watched,
     pub(crate) operators: Operators,
     pub(crate) policy_version: PolicyVersion,
+    pub(crate) names: KnownNames,
     pub(crate) active_domains: ActiveDomains,
     /// Who watches what goes on.
     pub(crate) feed: Feed,
@@ -106,6 +108,7 @@ impl App {
             watched,
             operators,
             policy_version: PolicyVersion::default(),
+            names: KnownNames::default(),
             active_domains: ActiveDomains::default(),
             feed,
             document: Document::default(),

@@ -214,8 +214,17 @@ pub(crate) const CERTIFICATES_LOOK: Duration = Duration::from_secs(1);
 
 /// Threads for connections of the Redis protocol: more than any machine's cores are a mistake.
 pub(crate) const MAX_THREADS: usize = 1024;
-/// Keys that a list of the largest is drawn from: a key with a 500th of the traffic is among them.
-pub(crate) const TOP_KEYS: usize = 512;
+
+/// Rules whose largest keys are kept apart, in the order in which they are seen in a window: some
+/// megabytes in all.
+pub(crate) const TOP_RULES: usize = 32;
+
+/// Keys of each of these rules that a list of the largest is drawn from: a key with a 250th of the
+/// requests of the rule is among them.
+pub(crate) const TOP_KEYS_OF_RULE: usize = 256;
+
+/// The same of all other rules together.
+pub(crate) const TOP_KEYS_SHARED: usize = 512;
 
 /// Ranks of the keys with the most denials that a metric tells.
 pub(crate) const TOP_RANKS: usize = 5;

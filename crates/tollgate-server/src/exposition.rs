@@ -1,5 +1,7 @@
 //! What is counted, in Prometheus' text format. No label has a value that clients choose.
 
+mod rules;
+
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,26 +10,20 @@ use tollgate::{EnvoyFolder, RejectedFile};
 use tollgate_redis::{FallbackCounts, Histogram, LeaseCounts};
 
 use crate::app::App;
-use crate::bounds::{BOUNDS, Bound, MAX_REASON, MAX_REJECTED_FILES, TOP_RANKS};
-use crate::client_limits::CLIENT_LIMITS;
+use crate::bounds::{BOUNDS, Bound, MAX_REASON, MAX_REJECTED_FILES};
 use crate::http::cut_to;
-use crate::metrics::{ByOutcome, Connections, OUTCOMES, TRANSPORTS, Transport};
-use crate::top::By;
-
-/// The rule of all decisions by lists together, if lists are not to be named. No rule is called so.
-const LISTS: &str = "(lists)";
+use crate::metrics::{Connections, TRANSPORTS, Transport};
 
 /// All that is counted.
 pub(crate) fn text(app: &App, holds: usize) -> String {
     let mut text = String::with_capacity(16 << 10);
-    write_decisions(&mut text, app);
+    rules::write(&mut text, app);
     write_latency(&mut text, app);
     write_store(&mut text, app);
     write_policy(&mut text, app);
     write_certificates(&mut text, app);
     write_connections(&mut text, app);
     write_over(&mut text, app);
-    write_top(&mut text, app);
     let metrics = &app.metrics;
     let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let holds = u64::try_from(holds).unwrap_or(u64::MAX);
@@ -72,54 +68,6 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
         single(&mut text, name, help, value);
     }
     text
-}
-
-fn write_decisions(text: &mut String, app: &App) {
-    let help = "Decisions by rule, tier, outcome and transport.";
-    family(text, "tollgate_decisions_total", "counter", help);
-    let decisions = app.metrics.decisions.read();
-    let mut of_lists = ByOutcome::default();
-    for (rule, tier, counts) in decisions.iter() {
-        if !app.settings.names_lists && decisions.is_list(rule) {
-            add_counts(&mut of_lists, counts);
-            continue;
-        }
-        for ((_, transport), counts) in TRANSPORTS.iter().zip(counts.iter()) {
-            write_outcomes(text, (rule, tier, transport), counts);
-        }
-    }
-    drop(decisions);
-    for ((_, transport), counts) in TRANSPORTS.iter().zip(&of_lists) {
-        write_outcomes(text, (LISTS, "", transport), counts);
-    }
-    for ((_, transport), counts) in TRANSPORTS.iter().zip(&app.metrics.client_limits) {
-        write_outcomes(text, (CLIENT_LIMITS, "", transport), &counts.0);
-    }
-}
-
-fn add_counts(sums: &mut ByOutcome, counts: &ByOutcome) {
-    for (sum, count) in sums.iter_mut().flatten().zip(counts.iter().flatten()) {
-        let sum = sum.get_mut();
-        *sum = sum.saturating_add(count.load(Ordering::Relaxed));
-    }
-}
-
-fn write_outcomes(
-    text: &mut String,
-    (rule, tier, transport): (&str, &str, &str),
-    counts: &[AtomicU64],
-) {
-    for (outcome, count) in OUTCOMES.iter().zip(counts) {
-        let count = count.load(Ordering::Relaxed);
-        if count > 0 {
-            let (rule, tier) = (escaped(rule), escaped(tier));
-            let labels = format!(
-                "rule=\"{rule}\",tier=\"{tier}\",outcome=\"{outcome}\",transport=\"{transport}\""
-            );
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "tollgate_decisions_total{{{labels}}} {count}");
-        }
-    }
 }
 
 fn write_latency(text: &mut String, app: &App) {
@@ -316,19 +264,6 @@ fn write_over(text: &mut String, app: &App) {
     }
 }
 
-/// How much the keys with the most denials have of them. Who they are is told to operators alone:
-/// a key is no label.
-fn write_top(text: &mut String, app: &App) {
-    let name = "tollgate_top_denials";
-    let help = "Denials of the last minutes of the keys that have the most, about; by rank.";
-    family(text, name, "gauge", help);
-    let (ranked, _) = app.watched.top.list(By::Denials, TOP_RANKS, app.backend.clock().now());
-    for rank in 0..TOP_RANKS {
-        let denied = ranked.get(rank).map_or(0, |of| of.denied);
-        let _ = writeln!(text, "{name}{{rank=\"{}\"}} {denied}", rank + 1);
-    }
-}
-
 fn single(text: &mut String, name: &str, help: &str, value: u64) {
     let name = format!("tollgate_{name}");
     family(text, &name, kind(&name), help);
@@ -364,14 +299,6 @@ impl fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_cannot_break_out_of_its_label() {
-        let mut text = String::new();
-        write_outcomes(&mut text, ("a\"b\\c\nd", "e\"f", "http"), &[AtomicU64::new(1)]);
-        let labels = r#"{rule="a\"b\\c\nd",tier="e\"f",outcome="allowed","#;
-        assert!(text.contains(labels), "{text}");
-    }
 
     #[test]
     fn steps_add_up_and_seconds_have_no_rounding() {

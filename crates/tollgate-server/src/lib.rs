@@ -20,6 +20,7 @@
 //! - [`Admin`] says who may operate it: look at keys, lift blocks, change the policy.
 //! - [`ProxyHeaders`] says which headers of a proxy are believed.
 
+mod active_names;
 mod admin;
 mod app;
 mod attend;
@@ -38,6 +39,7 @@ mod page;
 mod patience;
 mod policy_version;
 mod reload;
+mod requests_by_rule;
 mod resp;
 mod seldom;
 mod serve;

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
+use smallvec::SmallVec;
+use tollgate::port::CountedRule;
 use tollgate::{Outcome, Reason, Ruling};
 use tollgate_redis::Histogram;
 
+use crate::active_names::ActiveNames;
 use crate::bounds::{BOUNDS, Bound, MAX_COUNTED};
+use crate::requests_by_rule::{RequestsByRule, RuleOutcome};
 use crate::resp::Counters;
 
 /// The last two are counted beside the first four, of which each decision has one.
@@ -21,13 +25,13 @@ const SHADOW_DENIED: usize = 4;
 const DEGRADED: usize = 5;
 
 /// The rule of what no rule decided.
-const NO_RULE: &str = "";
+pub(crate) const NO_RULE: &str = "";
 
 /// The tier of requests that have none.
 const NO_TIER: &str = "";
 
 /// The rule of those that are too many to be counted apart. No rule of a policy is called so.
-const OTHERS: &str = "(others)";
+pub(crate) const OTHERS: &str = "(others)";
 
 /// What the server has done so far.
 #[derive(Debug, Default)]
@@ -57,6 +61,12 @@ pub(crate) struct Decisions {
     lists: BTreeSet<Box<str>>,
     /// How many pairs of a rule and a tier there are.
     pairs: usize,
+    /// The decisions of rules that have left the policy, so that totals never shrink.
+    removed_rules: ByOutcome,
+    /// The decisions of lists that have left the policy, so that their sum never shrinks.
+    removed_lists: ByOutcome,
+    /// Requests for every rule that they were charged under.
+    pub(crate) requests: RequestsByRule,
 }
 
 /// Few: they are looked through one by one.
@@ -82,6 +92,33 @@ impl Decisions {
         &of_rule[place].1
     }
 
+    /// Adds one where there is a count already. Returns `false`, and adds nothing, if there is none.
+    #[inline]
+    fn count(&self, transport: Transport, increment: Increment<'_>) -> bool {
+        match increment {
+            Increment::Decision(labels, outcome) => {
+                let counts = self.get(labels.rule, labels.tier);
+                counts.inspect(|counts| add(&counts[transport as usize][outcome])).is_some()
+            }
+            Increment::Request(rule, outcome) => self.requests.count(&rule, outcome),
+        }
+    }
+
+    /// Adds one, to a count that is made if need be.
+    #[cold]
+    fn count_or_make(&mut self, transport: Transport, increment: Increment<'_>) {
+        match increment {
+            Increment::Decision(labels, outcome) => {
+                add(&self.get_or_make(labels.rule, labels.tier)[transport as usize][outcome]);
+                // Under the same lock, so that no reader takes the list for a rule.
+                if labels.is_list {
+                    self.note_list(labels.rule);
+                }
+            }
+            Increment::Request(rule, outcome) => self.requests.count_or_make(&rule, outcome),
+        }
+    }
+
     /// Notes that a name is the name of a list.
     fn note_list(&mut self, name: &str) {
         if self.by_rule.contains_key(name) && !self.lists.contains(name) {
@@ -94,12 +131,57 @@ impl Decisions {
         self.lists.contains(name)
     }
 
+    /// Forgets the rules and lists that do not have one of `names`.
+    pub(crate) fn keep_names(&mut self, names: &ActiveNames) {
+        let (lists, pairs) = (&self.lists, &mut self.pairs);
+        let (removed_rules, removed_lists) = (&mut self.removed_rules, &mut self.removed_lists);
+        self.by_rule.retain(|rule, of_rule| {
+            let is_kept = names.has_counts(rule);
+            if !is_kept {
+                *pairs -= of_rule.len();
+                let is_list = lists.contains(rule);
+                let removed = if is_list { &mut *removed_lists } else { &mut *removed_rules };
+                of_rule.iter().for_each(|(_, counts)| add_counts(removed, counts));
+            }
+            is_kept
+        });
+        self.lists.retain(|list| names.has_counts(list));
+        self.requests.keep_names(names);
+    }
+
+    /// The decisions of rules that have left the policy.
+    pub(crate) fn removed_rules(&self) -> &ByOutcome {
+        &self.removed_rules
+    }
+
+    /// The decisions of lists that have left the policy.
+    pub(crate) fn removed_lists(&self) -> &ByOutcome {
+        &self.removed_lists
+    }
+
     /// Each rule and tier with its counts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str, &ByOutcome)> {
         self.by_rule.iter().flat_map(|(rule, of_rule)| {
             of_rule.iter().map(move |(tier, counts)| (&**rule, &**tier, counts))
         })
     }
+}
+
+/// Adds the counts of one rule and tier to sums.
+pub(crate) fn add_counts(sums: &mut ByOutcome, counts: &ByOutcome) {
+    for (sum, count) in sums.iter_mut().flatten().zip(counts.iter().flatten()) {
+        let sum = sum.get_mut();
+        *sum = sum.saturating_add(count.load(Ordering::Relaxed));
+    }
+}
+
+/// One more for one count.
+#[derive(Clone, Copy, Debug)]
+enum Increment<'l> {
+    /// A decision, under the rule or list that decided.
+    Decision(DecisionLabels<'l>, usize),
+    /// A request, under a rule that has charged or denied it.
+    Request(CountedRule<'l>, RuleOutcome),
 }
 
 /// The labels that a decision is counted under.
@@ -217,27 +299,30 @@ impl Metrics {
             tier: tier.unwrap_or(NO_TIER),
             is_list: matches!(ruling.reason(), Reason::AllowList | Reason::DenyList),
         };
-        self.count(transport, labels, outcome);
+        let mut missing = SmallVec::<[Increment<'_>; 4]>::new();
+        let known = self.decisions.read();
+        let mut count = |increment| {
+            if !known.count(transport, increment) {
+                missing.push(increment);
+            }
+        };
+        count(Increment::Decision(labels, outcome));
         if ruling.is_degraded() {
-            self.count(transport, labels, DEGRADED);
+            count(Increment::Decision(labels, DEGRADED));
         }
-        for rule in ruling.shadow_rules().filter(|rule| !rule.is_allowed()) {
-            let labels = DecisionLabels { rule: rule.rule(), is_list: false, ..labels };
-            self.count(transport, labels, SHADOW_DENIED);
+        for rule in ruling.counted_rules() {
+            count(Increment::Request(rule, RuleOutcome::of(&rule, ruling)));
+            if rule.is_shadow() && !rule.is_allowed() {
+                let labels = DecisionLabels { rule: rule.name(), is_list: false, ..labels };
+                count(Increment::Decision(labels, SHADOW_DENIED));
+            }
         }
-    }
-
-    fn count(&self, transport: Transport, labels: DecisionLabels<'_>, outcome: usize) {
-        let DecisionLabels { rule, tier, is_list } = labels;
-        if let Some(counts) = self.decisions.read().get(rule, tier) {
-            add(&counts[transport as usize][outcome]);
-            return;
-        }
-        let mut decisions = self.decisions.write();
-        add(&decisions.get_or_make(rule, tier)[transport as usize][outcome]);
-        // Under the same lock, so that no reader takes the list for a rule.
-        if is_list {
-            decisions.note_list(rule);
+        drop(known);
+        if !missing.is_empty() {
+            let mut decisions = self.decisions.write();
+            for increment in missing {
+                decisions.count_or_make(transport, increment);
+            }
         }
     }
 }
@@ -257,7 +342,8 @@ mod tests {
         let of_tiers = MAX_COUNTED / 2;
         let count = |rule: &str, tier: &str| {
             let labels = DecisionLabels { rule, tier, is_list: false };
-            metrics.count(Transport::Http, labels, ALLOWED);
+            let increment = Increment::Decision(labels, ALLOWED);
+            metrics.decisions.write().count_or_make(Transport::Http, increment);
         };
         for number in 0..of_tiers {
             count("one", &number.to_string());

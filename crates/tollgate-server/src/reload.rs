@@ -77,7 +77,7 @@ impl ReloadCounts {
 
     /// Another policy is in force.
     pub fn changed(&self) {
-        self.count().changed()
+        self.0.count_policy_change();
     }
 
     /// The policy that was read is active already.

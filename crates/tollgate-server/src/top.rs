@@ -1,9 +1,11 @@
-//! The keys with the most traffic and the most denials of the last minutes, in bounded memory.
+//! The keys with the most requests and the most denials of the last minutes, in bounded memory.
 //!
-//! A Space-Saving sketch keeps so many keys; one that is not among them takes the place of the
-//! smallest and inherits its count, so that a key is never told smaller than it is and every key
-//! above a share of the whole is there. Busy threads look at one decision in so many and count it
-//! for all of those. Two windows are kept, the current one and the one before.
+//! A Space-Saving sketch keeps a bounded number of keys. A key that is not among them takes the
+//! place of the smallest and inherits its count. So a count is never too small, and every key above
+//! a share of the whole is there. Each rule has a sketch of its own, so that a rule with many keys
+//! does not push out the keys of another; rules beyond the bound share one. Busy threads look at one
+//! decision in several and count it for all of those. Two windows are kept: the current one and the
+//! one before.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,7 +17,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tollgate::Timestamp;
 
-use crate::bounds::{MAX_SHOWN_KEY, TOP_KEYS, TOP_WINDOW};
+use crate::active_names::ActiveNames;
+use crate::bounds::{MAX_SHOWN_KEY, TOP_KEYS_OF_RULE, TOP_KEYS_SHARED, TOP_RULES, TOP_WINDOW};
 
 /// How many decisions of a window a thread looks at one by one, before it looks at half as many.
 const PER_GAP: u32 = 1024;
@@ -38,22 +41,55 @@ pub(crate) type Key<'w> = SmallVec<[(&'w str, &'w str); 8]>;
 /// What keys are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
+    /// All requests that the rule of the key applied to.
     Traffic,
+    /// Requests that an enforced rule or a list denied.
     Denials,
+    /// Requests that a shadow rule would have denied.
+    WouldDeny,
+}
+
+/// The keys that are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopQuery<'q> {
+    pub(crate) by: By,
+    /// `None`: the keys of all enforced rules by traffic and by denials, of all shadow rules by
+    /// what these would have denied.
+    pub(crate) rule: Option<&'q str>,
+    pub(crate) most: usize,
+    /// Keys of other rules are of rules that were removed.
+    pub(crate) names: &'q ActiveNames,
+}
+
+/// A decision as far as one key is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeySample<'k> {
+    pub(crate) rule: &'k str,
+    pub(crate) is_shadow: bool,
+    pub(crate) key: &'k [(&'k str, &'k str)],
 }
 
 /// A key that is among the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranked {
     pub(crate) rule: Box<str>,
+    /// `true` if the rule was in shadow.
+    pub(crate) is_shadow: bool,
     /// Attributes and values.
     pub(crate) key: ShownKey,
     /// Whether that is all of it.
     pub(crate) whole: bool,
-    /// About how many decisions; never fewer than there were, but for chance.
+    pub(crate) counts: KeyCounts,
+}
+
+/// The counts of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyCounts {
+    /// About how many requests; never fewer than there were, but for chance.
     pub(crate) seen: u64,
+    /// How many of those the rule denied, or would have denied in shadow.
     pub(crate) denied: u64,
-    /// How many of those that it is ordered by may be another key's.
+    /// How many of those that the key is ordered by may be another key's.
     pub(crate) over: u64,
 }
 
@@ -64,14 +100,23 @@ struct Windows {
     before: Sketches,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sketches {
+    of_rules: HashMap<Box<str>, RuleSketches>,
+    shared: RuleSketches,
+}
+
+#[derive(Debug)]
+struct RuleSketches {
     traffic: Sketch,
     denials: Sketch,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sketch {
+    by: By,
+    /// The most keys that it keeps.
+    most: usize,
     entries: Vec<(u64, Ranked)>,
     places: HashMap<u64, usize>,
 }
@@ -111,48 +156,65 @@ impl Top {
         })
     }
 
-    /// Counts a decision that is [`due`](Self::due).
-    pub(crate) fn count(
-        &self,
-        weight: u64,
-        allowed: bool,
-        now: Timestamp,
-        who: (&str, &[(&str, &str)]),
-    ) {
-        let hash = self.hasher.hash_one(who);
-        // Who meets another here goes on: one decision more or less changes no order.
+    /// Counts a decision that is [`due`](Self::due) for one key.
+    pub(crate) fn count(&self, sample: KeySample<'_>, counts: KeyCounts, now: Timestamp) {
+        let hash = self.hasher.hash_one(sample);
+        // A thread that meets another here goes on: one decision more or less changes no order.
         let Some(mut windows) = self.windows.try_lock() else { return };
         if windows.turn(now) {
             self.window.fetch_add(1, Ordering::Relaxed);
         }
-        let denied = if allowed { 0 } else { weight };
-        windows.now.traffic.add(hash, who, [weight, denied], By::Traffic);
-        if !allowed {
-            windows.now.denials.add(hash, who, [weight, denied], By::Denials);
+        let sketches = windows.now.of_rule(sample.rule);
+        sketches.traffic.add(hash, sample, counts);
+        if counts.denied > 0 {
+            sketches.denials.add(hash, sample, counts);
         }
     }
 
-    /// The largest `most` keys, and the time they are of.
-    pub(crate) fn list(&self, by: By, most: usize, now: Timestamp) -> (Vec<Ranked>, Duration) {
+    /// The largest keys, and the time they are of.
+    pub(crate) fn list(&self, query: TopQuery<'_>, now: Timestamp) -> (Vec<Ranked>, Duration) {
         let mut windows = self.windows.lock();
         if windows.turn(now) {
             self.window.fetch_add(1, Ordering::Relaxed);
         }
-        let mut merged: HashMap<u64, Ranked> = HashMap::new();
-        for (hash, ranked) in
-            windows.before.of(by).entries.iter().chain(&windows.now.of(by).entries)
-        {
-            merged.entry(*hash).and_modify(|known| known.add(ranked)).or_insert(ranked.clone());
+        let mut merged: HashMap<u64, (KeyCounts, &Ranked)> = HashMap::new();
+        for sketches in windows.all() {
+            for (hash, ranked) in &sketches.of(query.by).entries {
+                if query.wants(ranked) {
+                    let known = merged.entry(*hash).or_insert((KeyCounts::default(), ranked));
+                    known.0.add(ranked.counts);
+                }
+            }
         }
-        let since = now.since(windows.began) + TOP_WINDOW;
-        drop(windows);
-        let mut all: Vec<Ranked> = merged.into_values().collect();
-        let order = |a: &Ranked, b: &Ranked| {
-            b.of(by).cmp(&a.of(by)).then_with(|| (&a.rule, &a.key).cmp(&(&b.rule, &b.key)))
+        let mut all: Vec<(u64, (KeyCounts, &Ranked))> = merged.into_iter().collect();
+        all.sort_unstable_by(|(_, a), (_, b)| {
+            let sizes = b.0.of(query.by).cmp(&a.0.of(query.by));
+            sizes.then_with(|| (&a.1.rule, &a.1.key).cmp(&(&b.1.rule, &b.1.key)))
+        });
+        all.truncate(query.most);
+        let listed = all.into_iter().map(|(hash, (counts, of))| {
+            // A key that is among the most denied need not be among those with the most requests.
+            let seen = windows.seen(hash).max(counts.seen);
+            Ranked { counts: KeyCounts { seen, ..counts }, ..of.clone() }
+        });
+        (listed.collect(), now.since(windows.began) + TOP_WINDOW)
+    }
+}
+
+impl TopQuery<'_> {
+    fn wants(&self, ranked: &Ranked) -> bool {
+        let of_rule = match (self.rule, self.by) {
+            (Some(rule), By::Traffic) => *ranked.rule == *rule,
+            (rule, by) => {
+                let is_meant = rule.is_none_or(|rule| *ranked.rule == *rule);
+                is_meant && ranked.is_shadow == (by == By::WouldDeny)
+            }
         };
-        all.sort_unstable_by(order);
-        all.truncate(most);
-        (all, since)
+        // A rule that came into shadow or out of it is another rule for this.
+        let names = self.names;
+        of_rule
+            && names.has_counts(&ranked.rule)
+            && names.is_shadow(&ranked.rule) == ranked.is_shadow
     }
 }
 
@@ -191,60 +253,91 @@ impl Windows {
         self.began = now;
         true
     }
+
+    fn all(&self) -> impl Iterator<Item = &RuleSketches> {
+        self.before.all().chain(self.now.all())
+    }
+
+    /// All requests of a key that are known, also those that were allowed.
+    fn seen(&self, hash: u64) -> u64 {
+        let known = self.all().filter_map(|sketches| {
+            let place = sketches.traffic.places.get(&hash)?;
+            Some(sketches.traffic.entries[*place].1.counts.seen)
+        });
+        known.fold(0, u64::saturating_add)
+    }
+}
+
+impl Default for Sketches {
+    fn default() -> Sketches {
+        Sketches { of_rules: HashMap::new(), shared: RuleSketches::with_room(TOP_KEYS_SHARED) }
+    }
 }
 
 impl Sketches {
+    /// The sketches that count the keys of a rule.
+    fn of_rule(&mut self, rule: &str) -> &mut RuleSketches {
+        let is_known = self.of_rules.contains_key(rule);
+        if !is_known && self.of_rules.len() < TOP_RULES {
+            self.of_rules.insert(rule.into(), RuleSketches::with_room(TOP_KEYS_OF_RULE));
+        }
+        self.of_rules.get_mut(rule).unwrap_or(&mut self.shared)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &RuleSketches> {
+        self.of_rules.values().chain([&self.shared])
+    }
+}
+
+impl RuleSketches {
+    /// Empty sketches that keep so many keys each.
+    fn with_room(most: usize) -> RuleSketches {
+        let sketch = |by| Sketch { by, most, entries: Vec::new(), places: HashMap::new() };
+        RuleSketches { traffic: sketch(By::Traffic), denials: sketch(By::Denials) }
+    }
+
     fn of(&self, by: By) -> &Sketch {
         match by {
             By::Traffic => &self.traffic,
-            By::Denials => &self.denials,
+            By::Denials | By::WouldDeny => &self.denials,
         }
     }
 }
 
 impl Sketch {
-    fn add(
-        &mut self,
-        hash: u64,
-        (rule, key): (&str, &[(&str, &str)]),
-        [seen, denied]: [u64; 2],
-        by: By,
-    ) {
+    fn add(&mut self, hash: u64, sample: KeySample<'_>, counts: KeyCounts) {
         if let Some(place) = self.places.get(&hash) {
-            let known = &mut self.entries[*place].1;
-            known.seen = known.seen.saturating_add(seen);
-            known.denied = known.denied.saturating_add(denied);
+            self.entries[*place].1.counts.add(counts);
             return;
         }
-        let (rule, (key, whole)) = (rule.into(), shown(key));
-        let mut ranked = Ranked { rule, key, whole, seen, denied, over: 0 };
-        if self.entries.len() < TOP_KEYS {
+        let (key, whole) = shown(sample.key);
+        let (rule, is_shadow) = (sample.rule.into(), sample.is_shadow);
+        let mut ranked = Ranked { rule, is_shadow, key, whole, counts };
+        if self.entries.len() < self.most {
             self.places.insert(hash, self.entries.len());
             self.entries.push((hash, ranked));
             return;
         }
-        let of = |(_, entry): &(usize, &(u64, Ranked))| entry.1.of(by);
+        let of = |(_, entry): &(usize, &(u64, Ranked))| entry.1.counts.of(self.by);
         let Some((place, _)) = self.entries.iter().enumerate().min_by_key(of) else { return };
         let (gone, smallest) = &self.entries[place];
-        ranked.over = smallest.of(by);
-        ranked.seen = ranked.seen.saturating_add(smallest.seen);
-        ranked.denied = ranked.denied.saturating_add(smallest.denied);
+        ranked.counts.add(KeyCounts { over: smallest.counts.of(self.by), ..smallest.counts });
         self.places.remove(gone);
         self.places.insert(hash, place);
         self.entries[place] = (hash, ranked);
     }
 }
 
-impl Ranked {
-    /// What it is ordered by.
+impl KeyCounts {
+    /// What keys are ordered by.
     pub(crate) fn of(&self, by: By) -> u64 {
         match by {
             By::Traffic => self.seen,
-            By::Denials => self.denied,
+            By::Denials | By::WouldDeny => self.denied,
         }
     }
 
-    fn add(&mut self, other: &Ranked) {
+    fn add(&mut self, other: KeyCounts) {
         self.seen = self.seen.saturating_add(other.seen);
         self.denied = self.denied.saturating_add(other.denied);
         self.over = self.over.saturating_add(other.over);

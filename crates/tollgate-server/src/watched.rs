@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{Decision, Outcome, Request, Ruling, Timestamp};
+use tollgate::{Decision, Outcome, Reason, Request, Ruling, Timestamp};
 
 use crate::app::App;
 use crate::client_limits::CLIENT_LIMITS;
@@ -12,7 +12,7 @@ use crate::denials::{Denials, Why};
 use crate::http::reason;
 use crate::metrics::Transport;
 use crate::seldom::Seldom;
-use crate::top::{Key, Top};
+use crate::top::{Key, KeyCounts, KeySample, Top};
 
 /// What is remembered of decisions. An allowed one costs a few instructions.
 #[derive(Debug, Default)]
@@ -44,12 +44,8 @@ impl App {
     fn watch(&self, transport: Transport, request: &Request<'_>, ruling: &Ruling) {
         let allowed = ruling.is_allowed();
         let weight = self.watched.top.due(allowed);
-        if weight > 0
-            && let Some(rule) = ruling.rule()
-        {
-            let values: KeyValues<'_> = ruling.key(request).collect();
-            let key = borrowed(&values);
-            self.watched.top.count(weight, allowed, self.backend.clock().now(), (rule, &key));
+        if weight > 0 {
+            self.count_keys(request, ruling, weight);
         }
         if !allowed {
             let why = Why {
@@ -63,6 +59,27 @@ impl App {
             let key = borrowed(&values);
             self.remember((ruling.rule().unwrap_or_default(), &key), why, 1);
         }
+    }
+
+    /// Counts a decision for the key of every rule that applies, or for the list that decided.
+    #[cold]
+    fn count_keys(&self, request: &Request<'_>, ruling: &Ruling, weight: u64) {
+        let (top, now) = (&self.watched.top, self.backend.clock().now());
+        let counts = |is_allowed| KeyCounts {
+            seen: weight,
+            denied: if is_allowed { 0 } else { weight },
+            over: 0,
+        };
+        let is_listed = matches!(ruling.reason(), Reason::AllowList | Reason::DenyList);
+        if is_listed && let Some(rule) = ruling.rule() {
+            let values: KeyValues<'_> = ruling.key(request).collect();
+            let sample = KeySample { rule, is_shadow: false, key: &borrowed(&values) };
+            top.count(sample, counts(ruling.is_allowed()), now);
+        }
+        ruling.counted_keys(request, |rule, key| {
+            let sample = KeySample { rule: rule.name(), is_shadow: rule.is_shadow(), key };
+            top.count(sample, counts(rule.is_allowed()), now);
+        });
     }
 
     /// Remembers whom a decision by a client's own limits was about. Busy threads ask `who`, which
@@ -88,7 +105,10 @@ impl App {
         (key, weight): (&[(&str, &str)], u64),
     ) {
         let (who, allowed) = ((CLIENT_LIMITS, key), decision.is_allowed());
-        self.watched.top.count(weight, allowed, self.backend.clock().now(), who);
+        let sample = KeySample { rule: CLIENT_LIMITS, is_shadow: false, key };
+        let denied = if allowed { 0 } else { weight };
+        let counts = KeyCounts { seen: weight, denied, over: 0 };
+        self.watched.top.count(sample, counts, self.backend.clock().now());
         if !allowed {
             let is_error = matches!(decision.outcome(), Outcome::Invalid(_));
             let why = Why {

@@ -54,10 +54,10 @@ pub(super) fn watching(role: &str) -> State {
         event.now_ms += second * 1000;
         event.totals.allowed += allowed;
         event.totals.denied += denied;
-        event.rules[0].counts.allowed += allowed * 2 / 3;
-        event.rules[0].counts.denied += denied;
-        event.rules[1].counts.allowed += allowed / 4;
-        event.rules[2].counts.allowed += allowed / 12;
+        event.rules[0].requests.allowed += allowed * 2 / 3;
+        event.rules[0].requests.denied += denied;
+        event.rules[1].requests.allowed += allowed / 4;
+        event.rules[2].shadow.as_mut().unwrap().would_allow += allowed / 12;
         let http = event.latency.get_mut("http").unwrap().as_mut().unwrap();
         http[4] += allowed;
         http[7] += allowed / 40;

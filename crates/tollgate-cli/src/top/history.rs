@@ -22,8 +22,18 @@ pub(super) struct Rates {
     pub(super) refused: u64,
     /// Decided while the store was away; among the others, too.
     pub(super) degraded: u64,
-    /// What rules in shadow would have refused.
+    /// What shadow rules would have denied.
     pub(super) shadow: u64,
+    /// What the rule would have allowed, if it is in shadow.
+    pub(super) would_allow: u64,
+}
+
+impl Rates {
+    /// The rates of a rule as if it were enforced.
+    pub(super) fn enforced(self) -> Rates {
+        let allowed = self.allowed.saturating_add(self.would_allow);
+        Rates { allowed, refused: self.refused.saturating_add(self.shadow), ..self }
+    }
 }
 
 /// Between two events.
@@ -134,10 +144,10 @@ fn point(before: &Sample, now: &Sample) -> Option<Point> {
         before.rules.iter().map(|of| (of.rule.as_str(), of)).collect();
     let rules = now.rules.iter().map(|of| {
         let rates = match known.get(of.rule.as_str()) {
-            Some(known) => difference(&known.counts, &of.counts, millis),
+            Some(known) => rule_difference(known, of, millis),
             // Of many rules the busiest are named: what one had before it was is not known.
             None if now.rules_left_out > 0 => Rates::default(),
-            None => difference(&Counts::default(), &of.counts, millis),
+            None => rule_difference(&RuleCounts::default(), of, millis),
         };
         (of.rule.clone(), rates)
     });
@@ -145,12 +155,28 @@ fn point(before: &Sample, now: &Sample) -> Option<Point> {
     Some(Point { total, rules })
 }
 
-fn difference(before: &Counts, now: &Counts, millis: u64) -> Rates {
-    let rate = |of: fn(&Counts) -> u64| {
-        let more = u128::from(of(now).saturating_sub(of(before)));
-        u64::try_from(more * 1_000_000 / u128::from(millis.max(1))).unwrap_or(u64::MAX)
-    };
+/// More in so many milliseconds, in thousandths a second.
+fn rate_between(before: u64, now: u64, millis: u64) -> u64 {
+    let more = u128::from(now.saturating_sub(before));
+    u64::try_from(more * 1_000_000 / u128::from(millis.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Requests of a rule, whichever rule decided.
+fn rule_difference(before: &RuleCounts, now: &RuleCounts, millis: u64) -> Rates {
+    let rate = |of: fn(&RuleCounts) -> u64| rate_between(of(before), of(now), millis);
     Rates {
+        allowed: rate(|of| of.requests.allowed),
+        refused: rate(|of| of.requests.denied),
+        degraded: rate(|of| of.counts.degraded),
+        shadow: rate(|of| of.shadow.unwrap_or_default().would_deny),
+        would_allow: rate(|of| of.shadow.unwrap_or_default().would_allow),
+    }
+}
+
+fn difference(before: &Counts, now: &Counts, millis: u64) -> Rates {
+    let rate = |of: fn(&Counts) -> u64| rate_between(of(before), of(now), millis);
+    Rates {
+        would_allow: 0,
         allowed: rate(|of| of.allowed),
         refused: rate(refused),
         degraded: rate(|of| of.degraded),

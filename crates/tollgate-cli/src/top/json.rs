@@ -5,10 +5,10 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::history::{History, Rates, TRANSPORTS, refused};
+use super::history::{History, Rates, TRANSPORTS};
 use super::state::State;
 use super::tables::{per_second, retry_in};
-use super::told::{HotKey, Policy, RefusedKey, Sample, Store, Who};
+use super::told::{HotKey, Policy, RefusedKey, Sample, ShadowCounts, Store, Who};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -43,11 +43,14 @@ struct PerSecond {
 struct Rule<'a> {
     rule: &'a str,
     rates: PerSecond,
-    /// Since the start of the server.
+    /// Requests since the start of the server, whichever rule decided.
     allowed: u64,
     refused: u64,
+    denied_by_others: u64,
     degraded: u64,
     shadow_refused: u64,
+    /// Nothing if the rule is enforced.
+    shadow: Option<ShadowCounts>,
 }
 
 #[derive(Serialize)]
@@ -116,10 +119,12 @@ fn rules<'a>(history: &History, last: &'a Sample) -> Vec<Rule<'a>> {
     let rule = |of: &'a super::told::RuleCounts| Rule {
         rule: &of.rule,
         rates: history.rates(Some(&of.rule)).into(),
-        allowed: of.counts.allowed,
-        refused: refused(&of.counts),
+        allowed: of.requests.allowed,
+        refused: of.requests.denied,
+        denied_by_others: of.requests.denied_by_others,
         degraded: of.counts.degraded,
-        shadow_refused: of.counts.shadow_denied,
+        shadow_refused: of.shadow.unwrap_or_default().would_deny,
+        shadow: of.shadow,
     };
     last.rules.iter().map(rule).collect()
 }

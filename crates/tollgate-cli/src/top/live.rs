@@ -66,7 +66,7 @@ pub(super) async fn run(
 
 async fn carry_out(client: Client, command: Command, tell: Sender<Message>) {
     let message = match command {
-        Command::Hottest => Message::Hottest(work::hottest(&client).await),
+        Command::Hottest(of) => Message::Hottest(work::hottest(&client, &of).await),
         Command::Status(asked) => {
             let standing = work::standing(&client, &asked).await;
             Message::Standing(asked, standing)

@@ -5,7 +5,7 @@ use std::io::Write;
 use tokio::sync::mpsc::channel;
 
 use super::client::Client;
-use super::state::{Command, Link, Message, State};
+use super::state::{Command, HottestOf, Link, Message, State};
 use super::table::{SPACE, Table, Tone, fitted};
 use super::text::{counted, harmless, lasted, micros, rate};
 use super::{Clock, history, json, tables, watch, work};
@@ -56,10 +56,10 @@ pub(super) async fn print(
             say(format_args!("{why}"));
         }
         // It is asked for with each event that counts, and for nothing else.
-        if !commands.contains(&Command::Hottest) {
+        if !commands.contains(&Command::Hottest(HottestOf::AllRules)) {
             continue;
         }
-        let hottest = work::hottest(&client).await;
+        let hottest = work::hottest(&client, &HottestOf::AllRules).await;
         state.update(Message::Hottest(hottest), clock.now_ms());
         if !state.view().history.has_rates() {
             continue;

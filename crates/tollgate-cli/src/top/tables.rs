@@ -1,10 +1,9 @@
 //! The tables: rules, the most refused keys, the hottest keys, and what was found.
 
-use super::history::refused;
 use super::state::{Found, State};
 use super::table::{Cell, Column, Table, Tone, Width, cell, toned};
 use super::text::{self, count, harmless, percent, rate, wait};
-use super::told::{HotKey, RefusedKey, Sample};
+use super::told::{HotKey, RefusedKey, Sample, ShadowCounts};
 
 const fn column(title: &'static str, width: Width, from: usize) -> Column {
     Column { title, width, is_number: false, from }
@@ -98,13 +97,17 @@ pub(super) fn hottest_keys(state: &State) -> Table {
     let hottest = &state.view().hottest;
     let uptime = state.view().history.last().map_or(u64::MAX, |last| last.uptime_ms);
     let rows = hottest.keys.iter().map(|of| {
-        let tone = if of.denied > 0 { Tone::Bad } else { Tone::Plain };
+        let tone = match (of.denied, of.would_deny) {
+            (1.., _) => Tone::Bad,
+            (0, 1..) => Tone::Warning,
+            (0, 0) => Tone::Plain,
+        };
         vec![
             key_cell(&of.key, of.whole),
             cell(rule_name(&of.rule)),
             cell(rate(per_second(of, hottest.window_ms.min(uptime)))),
             cell(about(of.seen, of.over)),
-            toned(percent(of.denied, of.seen), tone),
+            toned(percent(of.denied.saturating_add(of.would_deny), of.seen), tone),
         ]
     });
     Table { columns: &HOTTEST, rows: rows.collect() }
@@ -120,17 +123,20 @@ pub(super) fn rules(state: &State) -> Table {
     let history = &state.view().history;
     let rules = history.last().map(|last| last.rules.as_slice()).unwrap_or_default();
     let rows = rules.iter().map(|of| {
-        let (now, refused) = (history.rates(Some(&of.rule)), refused(&of.counts));
-        let total = of.counts.allowed.saturating_add(refused);
-        let when = |number: u64, tone| if number > 0 { tone } else { Tone::Plain };
-        let shadow = match of.counts.shadow_denied {
-            0 => String::new(),
-            denied => format!(" (shadow: {} would be refused)", count(denied)),
+        let (now, total) = (history.rates(Some(&of.rule)).enforced(), of.total());
+        let (shadow, refused, bad) = match of.shadow {
+            None => (String::new(), of.requests.denied, Tone::Bad),
+            Some(ShadowCounts { would_deny, would_deny_alone, .. }) => {
+                let (denied, alone) = (count(would_deny), count(would_deny_alone));
+                let note = format!(" (shadow: {denied}, {alone} alone)");
+                (note, would_deny, Tone::Warning)
+            }
         };
+        let when = |number: u64, tone| if number > 0 { tone } else { Tone::Plain };
         vec![
             cell(rule_name(&of.rule) + &shadow),
             cell(rate(now.allowed)),
-            toned(rate(now.refused), when(now.refused, Tone::Bad)),
+            toned(rate(now.refused), when(now.refused, bad)),
             toned(rate(now.degraded), when(now.degraded, Tone::Warning)),
             cell(count(total)),
             cell(percent(refused, total)),

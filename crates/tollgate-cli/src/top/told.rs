@@ -36,11 +36,46 @@ pub(super) struct Counts {
     pub(super) shadow_denied: u64,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RuleCounts {
     pub(super) rule: String,
+    /// Decisions, under the rule that decided.
     #[serde(flatten)]
     pub(super) counts: Counts,
+    pub(super) requests: RequestCounts,
+    /// `None` if the rule is enforced.
+    pub(super) shadow: Option<ShadowCounts>,
+}
+
+/// Requests of a rule, whichever rule decided.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct RequestCounts {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    /// Allowed by this rule, and denied by another one.
+    pub(super) denied_by_others: u64,
+}
+
+/// What a shadow rule would have done.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(super) struct ShadowCounts {
+    pub(super) would_allow: u64,
+    pub(super) would_deny: u64,
+    /// Of those, the requests that nothing else denied.
+    pub(super) would_deny_alone: u64,
+}
+
+impl RuleCounts {
+    /// All requests that the rule applied to.
+    pub(super) fn total(&self) -> u64 {
+        match self.shadow {
+            Some(shadow) => shadow.would_allow.saturating_add(shadow.would_deny),
+            None => {
+                let RequestCounts { allowed, denied, denied_by_others } = self.requests;
+                allowed.saturating_add(denied).saturating_add(denied_by_others)
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -114,6 +149,8 @@ pub(super) struct HotKey {
     pub(super) whole: bool,
     pub(super) seen: u64,
     pub(super) denied: u64,
+    /// Only of a shadow rule, which denies nothing.
+    pub(super) would_deny: u64,
     pub(super) over: u64,
 }
 

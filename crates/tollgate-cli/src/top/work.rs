@@ -5,7 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use super::client::{Client, Problem};
-use super::state::{Asked, Change, Found, OtherKeys, Target};
+use super::state::{Asked, Change, Found, HottestOf, OtherKeys, Target};
 use super::text::{self, Key};
 use super::told::{
     Changed, Denials, FoundKey, Hottest, KeyStanding, Keys, Overrides, RuleStanding, Standing,
@@ -17,8 +17,17 @@ const FOUND: usize = 50;
 /// The server stops searching after some ten milliseconds; so often it is asked to go on.
 const MOST_PAGES: usize = 50;
 
-pub(super) async fn hottest(client: &Client) -> Result<Hottest, Problem> {
-    client.get("top?by=traffic&limit=20").await
+/// The keys with the most requests, of one rule or of all; of a shadow rule, the keys that it would
+/// have denied most.
+pub(super) async fn hottest(client: &Client, of: &HottestOf) -> Result<Hottest, Problem> {
+    let by = if matches!(of, HottestOf::Shadow(_)) { "would_deny" } else { "traffic" };
+    let rule = match of {
+        HottestOf::AllRules => String::new(),
+        HottestOf::Rule(rule) | HottestOf::Shadow(rule) => {
+            format!("&rule={}", utf8_percent_encode(rule, NON_ALPHANUMERIC))
+        }
+    };
+    client.get(&format!("top?by={by}&limit=20{rule}")).await
 }
 
 /// The status of a client under every rule that applies to its attributes, or of the selected key

@@ -221,7 +221,7 @@ async fn put_in_force(
     if replaced.map_err(|error| impossible(app, &error))? == Replaced::Outdated {
         return Ok(None);
     }
-    app.metrics.reloads.changed();
+    app.count_policy_change();
     let (rules, warnings) = (loaded.policy.rules.len(), findings(&loaded.warnings));
     let result = json!({"version": after, "rules": rules, "warnings": warnings, "note": note});
     Ok(Some(Reply::Changed(Change { action, target, result })))

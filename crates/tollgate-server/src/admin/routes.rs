@@ -224,12 +224,13 @@ pub(crate) static ROUTES: [Route; 21] = [
             query: &[
                 Param {
                     name: "by",
-                    about: "By decisions or by denials",
-                    schema: r#"{"type": "string", "enum": ["traffic", "denials"]}"#,
+                    about: "By requests, by denials, or by what shadow rules would have denied",
+                    schema: r#"{"type": "string", "enum": ["traffic", "denials", "would_deny"]}"#,
                 },
+                RULE,
                 LIMIT,
             ],
-            ..look("/admin/v1/top", "The keys with the most traffic of the last minutes", "Top")
+            ..look("/admin/v1/top", "The keys with the most requests of the last minutes", "Top")
         },
         role: AdminRole::Read,
         answer: |call| Box::pin(seen::top(call)),

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Reply, at, entire, wrong};
+use super::call::{Answer, Call, Reply, at, entire, rule, wrong};
 use crate::http::{cut, millis};
-use crate::top::By;
+use crate::top::{By, KeyCounts, Ranked, TopQuery};
 
 /// Who asks, and what of.
 pub(super) async fn info(call: Call) -> Answer {
@@ -22,28 +22,45 @@ pub(super) async fn info(call: Call) -> Answer {
     })))
 }
 
+/// The keys with the most requests or denials lately.
 pub(super) async fn top(call: Call) -> Answer {
-    let query = call.query(&["by", "limit"])?;
+    let query = call.query(&["by", "rule", "limit"])?;
     let (by, word) = match query.get("by") {
         None | Some("traffic") => (By::Traffic, "traffic"),
         Some("denials") => (By::Denials, "denials"),
+        Some("would_deny") => (By::WouldDeny, "would_deny"),
         Some(other) => {
             let other = cut(other);
-            return Err(wrong(format!("\"by\" is {other:?}, must be traffic or denials")));
+            let detail = format!("\"by\" is {other:?}, must be traffic, denials or would_deny");
+            return Err(wrong(detail));
         }
     };
-    let (ranked, since) = call.app.watched.top.list(by, query.most(20)?, call.now());
-    let keys: Vec<Value> = ranked
-        .iter()
-        .map(|of| {
-            let key = entire(of.key.iter().map(|(name, value)| (name, value)));
-            json!({
-                "rule": of.rule, "key": key, "whole": of.whole, "seen": of.seen,
-                "denied": of.denied, "over": of.over,
-            })
-        })
-        .collect();
+    let names = &call.app.active_names();
+    if let Some(name) = query.get("rule")
+        && !names.has_counts(name)
+    {
+        rule(&call.app.backend.policy(), name)?;
+    }
+    let asked = TopQuery { by, rule: query.get("rule"), most: query.most(20)?, names };
+    let (ranked, since) = call.app.watched.top.list(asked, call.now());
+    let keys: Vec<Value> = ranked.iter().map(top_key).collect();
     Ok(Reply::Told(json!({"by": word, "window_ms": millis(since), "keys": keys})))
+}
+
+/// A key with its counts: in shadow nothing was denied.
+fn top_key(of: &Ranked) -> Value {
+    let KeyCounts { seen, denied, over } = of.counts;
+    let (denied, would_deny) = if of.is_shadow { (0, denied) } else { (denied, 0) };
+    json!({
+        "rule": of.rule,
+        "shadow": of.is_shadow,
+        "key": entire(of.key.iter().map(|(name, value)| (name, value))),
+        "whole": of.whole,
+        "seen": seen,
+        "denied": denied,
+        "would_deny": would_deny,
+        "over": over,
+    })
 }
 
 pub(super) async fn denials(call: Call) -> Answer {

@@ -293,8 +293,8 @@ fn seen() -> Value {
         "Top": whole(json!({
             "by": text(), "window_ms": count(),
             "keys": list(&whole(json!({
-                "rule": text(), "key": refer("Attributes"), "whole": truth(), "seen": count(),
-                "denied": count(), "over": count(),
+                "rule": text(), "shadow": truth(), "key": refer("Attributes"), "whole": truth(),
+                "seen": count(), "denied": count(), "would_deny": count(), "over": count(),
             }))),
         })),
         "Events": {

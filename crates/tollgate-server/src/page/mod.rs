@@ -47,6 +47,7 @@ static ASSETS: [Asset; 17] = [
     asset("/page/history.js", SCRIPT, include_bytes!("assets/history.js")),
     asset("/page/chart.js", SCRIPT, include_bytes!("assets/chart.js")),
     asset("/page/live.js", SCRIPT, include_bytes!("assets/live.js")),
+    asset("/page/loudest.js", SCRIPT, include_bytes!("assets/loudest.js")),
     asset("/page/keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     asset("/page/status.js", SCRIPT, include_bytes!("assets/status.js")),
     asset("/page/change.js", SCRIPT, include_bytes!("assets/change.js")),

@@ -1,7 +1,7 @@
 //! What an event says: counts since the start, so that who misses one has lost nothing. No key is
 //! looked at for it but those that are remembered as denied, of which there are few.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -15,10 +15,31 @@ use crate::bounds::{MAX_SAMPLED_RULES, SAMPLED_DENIALS};
 use crate::client_limits::CLIENT_LIMITS;
 use crate::denials::Denial;
 use crate::http::millis;
-use crate::metrics::{OUTCOMES, TRANSPORTS};
-use crate::top::{By, Ranked};
+use crate::metrics::{ByOutcome, OUTCOMES, TRANSPORTS};
+use crate::requests_by_rule::RuleTotals;
+use crate::top::{By, Ranked, TopQuery};
 
 type Counts = [u64; OUTCOMES.len()];
+
+/// What is counted of a rule, of a list, or of what no rule decides.
+#[derive(Clone, Debug, Default)]
+struct RuleSample {
+    rule: Box<str>,
+    /// Decisions, by what decided.
+    decisions: Counts,
+    /// Requests by every rule that applied; the decisions, if this is no rule of the policy.
+    requests: RuleTotals,
+    is_shadow: bool,
+}
+
+/// What is counted of all rules.
+#[derive(Debug, Default)]
+struct RuleSamples {
+    /// Those that were busiest lately.
+    rules: Vec<RuleSample>,
+    left_out: usize,
+    totals: Counts,
+}
 
 /// Makes events, and remembers which rules have been busy lately.
 #[derive(Debug, Default)]
@@ -29,8 +50,8 @@ pub(super) struct Sampler {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
-    decisions: u64,
-    /// Decisions lately, those of a second ago counted less.
+    requests: u64,
+    /// Requests lately, those of a second ago counted less.
     lately: u64,
 }
 
@@ -54,15 +75,8 @@ pub(super) fn health(app: &App) -> Health {
 impl Sampler {
     /// An event, as it is sent.
     pub(super) fn event(&mut self, app: &App) -> Bytes {
-        let (rules, totals, left_out) = self.rules(app);
-        let rules: Vec<Value> = rules
-            .iter()
-            .map(|(rule, counts)| {
-                let mut shown = named(counts);
-                shown.insert("rule".to_owned(), (&**rule).into());
-                Value::Object(shown)
-            })
-            .collect();
+        let RuleSamples { rules, left_out, totals } = self.rules(app);
+        let rules: Vec<Value> = rules.iter().map(RuleSample::json).collect();
         let sample = json!({
             "boot": format!("{:016x}", app.feed.boot),
             "uptime_ms": millis(app.feed.started.elapsed()),
@@ -82,55 +96,83 @@ impl Sampler {
         Bytes::from(format!("event: sample\ndata: {sample}\n\n"))
     }
 
-    /// The counts of the rules that were busiest lately, of all rules together, and how many rules
-    /// are left out.
-    fn rules(&mut self, app: &App) -> (Vec<(Box<str>, Counts)>, Counts, usize) {
-        let mut rules: Vec<(Box<str>, Counts)> = Vec::new();
-        // The tiers of a rule come one after the other.
-        for (rule, _, by_transport) in app.metrics.decisions.read().iter() {
-            if rules.last().is_none_or(|(last, _)| **last != *rule) {
-                rules.push((rule.into(), Counts::default()));
-            }
-            let Some((_, counts)) = rules.last_mut() else { continue };
-            for of_transport in by_transport {
-                add(counts, &of_transport.each_ref().map(|count| count.load(Ordering::Relaxed)));
+    fn rules(&mut self, app: &App) -> RuleSamples {
+        let names = app.active_names();
+        let decisions = app.metrics.decisions.read();
+        let mut by_name: BTreeMap<Box<str>, RuleSample> = BTreeMap::new();
+        let mut totals = sum(decisions.removed_rules());
+        add(&mut totals, &sum(decisions.removed_lists()));
+        for (rule, _, counts) in decisions.iter() {
+            let counts = sum(counts);
+            add(&mut totals, &counts);
+            if names.has_counts(rule) {
+                add(&mut by_name.entry(rule.into()).or_default().decisions, &counts);
             }
         }
-        let mut of_clients = Counts::default();
+        for (rule, requests) in decisions.requests.iter().filter(|(rule, _)| names.has_rule(rule)) {
+            by_name.entry(rule.into()).or_default().requests = requests;
+        }
+        drop(decisions);
         for of_transport in &app.metrics.client_limits {
-            add(
-                &mut of_clients,
-                &of_transport.0.each_ref().map(|count| count.load(Ordering::Relaxed)),
-            );
+            let counts = of_transport.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+            add(&mut totals, &counts);
+            if counts != Counts::default() {
+                add(&mut by_name.entry(CLIENT_LIMITS.into()).or_default().decisions, &counts);
+            }
         }
-        if of_clients != Counts::default() {
-            rules.push((CLIENT_LIMITS.into(), of_clients));
+        let mut rules: Vec<RuleSample> = Vec::with_capacity(by_name.len());
+        for (rule, mut of) in by_name {
+            of.is_shadow = names.is_shadow(&rule);
+            if !names.has_rule(&rule) {
+                of.requests = RuleTotals::of_decisions(&of.decisions);
+            }
+            rules.push(RuleSample { rule, ..of });
         }
-        let mut totals = Counts::default();
-        rules.iter().for_each(|(_, counts)| add(&mut totals, counts));
         let left_out = rules.len().saturating_sub(MAX_SAMPLED_RULES);
         if left_out > 0 {
             self.rank(&mut rules);
             rules.truncate(MAX_SAMPLED_RULES);
-            rules.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            rules.sort_unstable_by(|a, b| a.rule.cmp(&b.rule));
         }
-        (rules, totals, left_out)
+        RuleSamples { rules, left_out, totals }
     }
 
     /// The busiest first.
-    fn rank(&mut self, rules: &mut [(Box<str>, Counts)]) {
-        for (rule, counts) in rules.iter() {
-            let decisions = counts.iter().sum::<u64>();
-            let busy = match self.busy.get_mut(rule) {
+    fn rank(&mut self, rules: &mut [RuleSample]) {
+        // Rules that are gone leave the memory, too.
+        self.busy.retain(|rule, _| rules.binary_search_by(|of| of.rule.cmp(rule)).is_ok());
+        for of in rules.iter() {
+            let requests = of.requests.sum();
+            let busy = match self.busy.get_mut(&of.rule) {
                 Some(busy) => busy,
-                None => self.busy.entry(rule.clone()).or_default(),
+                None => self.busy.entry(of.rule.clone()).or_default(),
             };
-            let since = decisions.saturating_sub(busy.decisions);
-            *busy = Busy { decisions, lately: busy.lately / 8 * 7 + since };
+            let since = requests.saturating_sub(busy.requests);
+            *busy = Busy { requests, lately: busy.lately / 8 * 7 + since };
         }
         let lately = |rule: &str| self.busy.get(rule).map_or(0, |busy| busy.lately);
-        rules.sort_by_cached_key(|(rule, _)| (std::cmp::Reverse(lately(rule)), rule.clone()));
+        rules.sort_by_cached_key(|of| (std::cmp::Reverse(lately(&of.rule)), of.rule.clone()));
     }
+}
+
+impl RuleSample {
+    fn json(&self) -> Value {
+        let mut shown = named(&self.decisions);
+        shown.insert("rule".to_owned(), (&*self.rule).into());
+        shown.insert("requests".to_owned(), self.requests.requests_json());
+        let shadow = self.is_shadow.then(|| self.requests.shadow_json());
+        shown.insert("shadow".to_owned(), shadow.into());
+        Value::Object(shown)
+    }
+}
+
+/// The counts of all transports together.
+fn sum(by_transport: &ByOutcome) -> Counts {
+    let mut sums = Counts::default();
+    for of_transport in by_transport {
+        add(&mut sums, &of_transport.each_ref().map(|count| count.load(Ordering::Relaxed)));
+    }
+    sums
 }
 
 fn add(sums: &mut Counts, counts: &Counts) {
@@ -209,7 +251,9 @@ fn policy(app: &App) -> Value {
 /// The keys that were denied most in the last minutes, and why they were the last time.
 fn refused(app: &App) -> Value {
     let now = app.backend.clock().now();
-    let (ranked, window) = app.watched.top.list(By::Denials, SAMPLED_DENIALS, now);
+    let names = &app.active_names();
+    let query = TopQuery { by: By::Denials, rule: None, most: SAMPLED_DENIALS, names };
+    let (ranked, window) = app.watched.top.list(query, now);
     let is_of = |denial: &Denial, of: &Ranked| denial.rule == of.rule && denial.key == of.key;
     // The latest first, so that the first that is found is the last reason.
     let denials =
@@ -220,8 +264,8 @@ fn refused(app: &App) -> Value {
             "rule": of.rule,
             "key": of.key.iter().map(|(name, value)| (&**name, &**value)).collect::<Value>(),
             "whole": of.whole,
-            "denied": of.denied,
-            "over": of.over,
+            "denied": of.counts.denied,
+            "over": of.counts.over,
             "reason": why.map(|of| of.why.reason),
             "limit": why.map(|of| of.why.limit).filter(|limit| *limit < u64::MAX),
             "retry_after_ms": why.and_then(|of| of.why.retry_after).map(millis),
@@ -233,11 +277,13 @@ fn refused(app: &App) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::{Gate, Policy};
+    use tollgate::{Gate, Limit, Policy, Request, Rule};
 
     use super::*;
     use crate::app::Settings;
     use crate::backend::Backend;
+    use crate::metrics::Transport;
+    use crate::top::{KeyCounts, KeySample};
 
     fn told(sampler: &mut Sampler, app: &App) -> Value {
         let event = sampler.event(app);
@@ -252,28 +298,32 @@ mod tests {
 
     #[test]
     fn of_many_rules_the_busiest_are_named_and_all_are_summed() {
-        let gate = Gate::new(Policy::new()).unwrap();
-        let app = App::new(Backend::Memory(gate), Settings::default());
+        let mut policy = Policy::new();
         for number in 0..1000 {
-            app.metrics.decisions.write().get_or_make(&format!("rule-{number:03}"), "");
+            let rule = Rule::new(format!("rule-{number:03}")).key([format!("a{number:03}")]);
+            policy = policy.rule(rule.limit(Limit::per_hour(1_000_000)));
         }
-        let decide = |rule: &str, times| {
-            let mut decisions = app.metrics.decisions.write();
-            decisions.get_or_make(rule, "")[0][0].fetch_add(times, Ordering::Relaxed);
+        let gate = Gate::new(policy).unwrap();
+        let app = App::new(Backend::Memory(gate.clone()), Settings::default());
+        let decide = |number: usize, transport, times| {
+            let attribute = format!("a{number:03}");
+            let request = Request::new().with(&attribute, "ana");
+            (0..times).for_each(|_| app.decided(transport, &request, &gate.check(&request)));
         };
         let mut sampler = Sampler::default();
-        decide("rule-999", 2);
-        app.metrics.decisions.write().get_or_make("rule-999", "pro")[1][0]
-            .fetch_add(3, Ordering::Relaxed);
+        (0..1000).for_each(|number| decide(number, Transport::Http, 1));
+        told(&mut sampler, &app);
+        decide(999, Transport::Http, 2);
+        decide(999, Transport::Grpc, 3);
         let event = told(&mut sampler, &app);
         assert_eq!(event["rules"].as_array().unwrap().len(), MAX_SAMPLED_RULES);
         assert_eq!(event["rules_left_out"], 1000 - MAX_SAMPLED_RULES);
         assert!(names(&event, "rule-999") && !names(&event, "rule-500"));
         for number in 100..200 {
-            decide(&format!("rule-{number}"), 1000);
+            decide(number, Transport::Http, 100);
         }
         let event = told(&mut sampler, &app);
-        assert_eq!(event["totals"]["allowed"], 100_005);
+        assert_eq!(event["totals"]["allowed"], 11_005);
         assert!(names(&event, "rule-150") && !names(&event, "rule-999"), "those of now");
     }
 
@@ -281,9 +331,13 @@ mod tests {
     fn a_name_cannot_end_an_event() {
         let gate = Gate::new(Policy::new()).unwrap();
         let app = App::new(Backend::Memory(gate), Settings::default());
-        app.metrics.decisions.write().get_or_make("a\n\nevent: b\r\rdata: c", "");
+        let key = &[("user", "a\n\nevent: b\r\rdata: c")];
+        let sample = KeySample { rule: "", is_shadow: false, key };
+        let counts = KeyCounts { seen: 1, denied: 1, over: 0 };
+        app.watched.top.count(sample, counts, app.backend.clock().now());
         let event = Sampler::default().event(&app);
         let text = std::str::from_utf8(&event).unwrap();
+        assert!(text.contains("event: b"), "{text}");
         assert_eq!((text.matches('\n').count(), text.matches('\r').count()), (3, 0), "{text}");
     }
 }

@@ -73,7 +73,7 @@ fn label_names(labels: &str) -> impl Iterator<Item = String> {
 fn metric_names_match_the_golden_file() {
     let mut families = Families::default();
     let memory = TestServer::start();
-    memory.post("/v1/check", r#"{"attributes": {"user": "ana"}}"#);
+    memory.post("/v1/check", r#"{"attributes": {"user": "ana", "watched": "yes"}}"#);
     families.add(&memory.metrics());
     let leased = policy(&format!("sync = \"leased\"\n{}", POLICY.replace("10/min", "10000/day")));
     let gate = redis_gate(&RedisServer::shared().url(), "exposed", leased);

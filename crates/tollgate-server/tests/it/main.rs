@@ -15,6 +15,7 @@ mod http;
 mod own_limits;
 mod public_names;
 mod redis_store;
+mod requests_by_rule;
 mod resp;
 mod support;
 mod tls;

@@ -3,6 +3,7 @@
 mod attributes;
 mod canonical;
 mod compiled;
+mod counted;
 mod decide;
 mod explain;
 mod figures;
@@ -32,6 +33,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use compiled::Compiled;
+pub use counted::CountedRule;
 use decide::Mode;
 pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
 pub use figures::RuleFigures;

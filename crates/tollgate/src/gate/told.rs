@@ -81,6 +81,13 @@ impl Charges {
         (Told { ruled, decision }, named)
     }
 
+    /// `true` if the limit of a charge and its blocks allow the request.
+    #[inline]
+    pub(super) fn is_allowed(&self, at: usize, memory: &Memory) -> bool {
+        let ruled = &self.ruled[at];
+        ruled.blocked.is_zero() && (ruled.taken || self.told_of(at, memory).0.decision.is_allowed())
+    }
+
     /// Those of rules that deny.
     pub(super) fn enforced(&self) -> &[Ruled] {
         let shadows = self.ruled.iter().position(|ruled| ruled.shadow);

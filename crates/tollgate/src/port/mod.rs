@@ -18,7 +18,7 @@ use crate::key::{Key, KeyName, write_part};
 use crate::limit::{Limit, LimitError, Plan};
 
 pub use crate::charge::deciding;
-pub use crate::gate::{Planned, PlannedRule, RuleAnswer, Tries, Visited, VisitedRule};
+pub use crate::gate::{CountedRule, Planned, PlannedRule, RuleAnswer, Tries, Visited, VisitedRule};
 pub use crate::policy::{LeaseSettings, read_override, write_override};
 #[cfg(feature = "watch")]
 pub use crate::watch::follow;

@@ -55,15 +55,21 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(latency(state), lines[shown]);
 }
 
+/// The rates of one rule as if it were enforced; those of all rules as they are.
+fn shown(rates: Rates, rule: Option<&str>) -> Rates {
+    if rule.is_some() { rates.enforced() } else { rates }
+}
+
 fn series(state: &State, (name, colour, of): (&str, Color, Of), frame: &mut Frame<'_>, area: Rect) {
     let history = &state.view().history;
     let rule = state.charted.as_deref();
     let parts = [Constraint::Length(LABEL.min(area.width)), Constraint::Min(0)];
     let [label, chart] = Layout::horizontal(parts).areas(area);
     let points = history.series(rule, usize::from(chart.width));
-    let values: Vec<Option<u64>> = points.iter().map(|point| point.as_ref().map(of)).collect();
+    let shown = |rates: &Rates| of(&shown(*rates, rule));
+    let values: Vec<Option<u64>> = points.iter().map(|point| point.as_ref().map(shown)).collect();
     let peak = values.iter().flatten().max().copied().unwrap_or_default();
-    let now = of(&history.rates(rule));
+    let now = shown(&history.rates(rule));
     let known = if history.has_rates() { format!("{}/s", rate(now)) } else { "-".to_owned() };
     let bold = if now > 0 { Style::new().fg(colour).bold() } else { Style::new() };
     let text = Line::from(vec![
@@ -84,7 +90,8 @@ fn series(state: &State, (name, colour, of): (&str, Color, Of), frame: &mut Fram
 }
 
 fn all_in_one(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let rates = state.view().history.rates(state.charted.as_deref());
+    let rule = state.charted.as_deref();
+    let rates = shown(state.view().history.rates(rule), rule);
     let mut spans = Vec::new();
     for (name, colour, of) in SERIES {
         spans.push(Span::raw(format!("{name} ")));

@@ -104,12 +104,13 @@ fn pane(state: &State, pane: Pane, frame: &mut Frame<'_>, area: Rect) {
         }
         Pane::Hottest => {
             let table = tables::hottest_keys(state);
-            ("hottest keys, last minutes", "nobody has asked in the last minutes", table)
+            ("", "no requests in the last minutes", table)
         }
         Pane::Rules => ("rules", "nothing was decided yet", tables::rules(state)),
     };
     let left_out = state.view().history.last().map_or(0, |last| last.rules_left_out);
     let title = match (pane, left_out) {
+        (Pane::Hottest, _) => hottest_title(state),
         (Pane::Rules, 1..) => format!("{title}, the busiest; {left_out} more are left out"),
         _ => title.to_owned(),
     };
@@ -117,6 +118,19 @@ fn pane(state: &State, pane: Pane, frame: &mut Frame<'_>, area: Rect) {
     let selected = state.selected(pane).filter(|_| has_focus);
     let grid = grid::Grid { title: &title, empty, table: &table, selected, has_focus };
     grid.draw(frame, area);
+}
+
+fn hottest_title(state: &State) -> String {
+    match &state.charted {
+        None => "hottest keys, last minutes".to_owned(),
+        Some(rule) => {
+            let rule_name = cut(&harmless(rule), 24);
+            match state.is_shadow(rule) {
+                true => format!("keys that {rule_name} would deny most, last minutes"),
+                false => format!("hottest keys of {rule_name}, last minutes"),
+            }
+        }
+    }
 }
 
 fn found(page: &super::state::FoundPage, frame: &mut Frame<'_>, area: Rect) {

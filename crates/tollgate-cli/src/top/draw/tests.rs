@@ -316,6 +316,20 @@ fn hostile() -> State {
 }
 
 #[test]
+fn shadow_rule_shows_what_it_would_deny_and_the_keys_that_it_would() {
+    let mut state = watching("read");
+    press(&mut state, "\t\tjj\n");
+    let mut hot = hottest();
+    hot.keys.truncate(2);
+    for (key, would_deny) in hot.keys.iter_mut().zip([9, 3]) {
+        key.rule = "trial".to_owned();
+        (key.denied, key.would_deny) = (0, would_deny);
+    }
+    state.update(Message::Hottest(Ok(hot)), NIGHT + 41_000);
+    is_screen("shadow_rule", &state, (100, 24));
+}
+
+#[test]
 fn hostile_names_are_shown_and_do_nothing() {
     let mut state = hostile();
     is_screen("hostile", &state, (100, 24));

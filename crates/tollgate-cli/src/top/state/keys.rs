@@ -161,7 +161,7 @@ impl State {
             None if self.focus == Pane::Rules => {
                 let rule = self.selected_rule();
                 self.charted = if rule == self.charted { None } else { rule };
-                Vec::new()
+                self.ask_hottest().into_iter().collect()
             }
             None => self.selected_row().map(|row| self.open_row(row)).unwrap_or_default(),
         }

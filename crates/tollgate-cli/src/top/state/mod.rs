@@ -16,7 +16,7 @@ use ratatui::crossterm::event::KeyEvent;
 use super::client::Problem;
 use super::history::History;
 use super::text::{self, Key};
-use super::told::{FoundKey, Hottest, Sample, Standing, Who};
+use super::told::{FoundKey, Hottest, RuleCounts, Sample, Standing, Who};
 
 pub(super) use dialog::{Dialog, Field, Kind};
 pub(super) use page::{FoundPage, KeyPage, OtherKeys, Page};
@@ -54,13 +54,22 @@ pub(super) enum Message {
 /// Something to be done outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    Hottest,
+    Hottest(HottestOf),
     Status(Asked),
     /// Search for other keys of a client, which was found by a rule.
     Others(Key, Option<String>),
     Find(String),
     Change(Change),
     Leave,
+}
+
+/// The rule whose hottest keys are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HottestOf {
+    AllRules,
+    Rule(String),
+    /// A shadow rule.
+    Shadow(String),
 }
 
 /// A key of a rule.
@@ -261,10 +270,11 @@ impl State {
         let gap = interval * GAP_INTERVALS + interval / 2;
         self.live.history.add(sample, self.now_ms, gap);
         let mut commands = self.ask_again();
-        if !self.asking_hottest {
-            self.asking_hottest = true;
-            commands.push(Command::Hottest);
-        }
+        // A rule that was removed is charted no longer; one of many may only be left out for now.
+        let charted = self.charted.take();
+        let left_out = self.live.history.last().map_or(0, |last| last.rules_left_out);
+        self.charted = charted.filter(|rule| left_out > 0 || self.rule_counts(rule).is_some());
+        commands.extend(self.ask_hottest());
         commands
     }
 
@@ -289,6 +299,28 @@ impl State {
         };
         let passed = self.now_ms.saturating_sub(told_ms);
         standing.and_then(Standing::changes_after).is_some_and(|millis| millis <= passed)
+    }
+
+    /// Asks for the hottest keys, of the charted rule if there is one.
+    fn ask_hottest(&mut self) -> Option<Command> {
+        if self.asking_hottest {
+            return None;
+        }
+        self.asking_hottest = true;
+        Some(Command::Hottest(match &self.charted {
+            None => HottestOf::AllRules,
+            Some(rule) if self.is_shadow(rule) => HottestOf::Shadow(rule.clone()),
+            Some(rule) => HottestOf::Rule(rule.clone()),
+        }))
+    }
+
+    fn rule_counts(&self, rule: &str) -> Option<&RuleCounts> {
+        self.live.history.last()?.rules.iter().find(|of| of.rule == rule)
+    }
+
+    /// `true` if a rule of the last event is in shadow.
+    pub(super) fn is_shadow(&self, rule: &str) -> bool {
+        self.rule_counts(rule).is_some_and(|of| of.shadow.is_some())
     }
 
     /// Asks for the status of the key that is shown, and now and then for its other keys.

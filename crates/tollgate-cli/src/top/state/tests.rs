@@ -1,7 +1,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
-use crate::top::fixtures::{NIGHT, sample, standing, state, watching, who};
+use crate::top::fixtures::{NIGHT, hottest, sample, standing, state, watching, who};
 
 const NOW: u64 = NIGHT + 40_000;
 
@@ -97,7 +97,10 @@ fn every_event_asks_for_the_hottest_keys_and_the_selected_one_and_never_twice_at
         Message::Sample(event.into())
     };
     let commands = state.update(event(0), NIGHT);
-    assert_eq!(commands, [Command::Status(Asked::Row(acme())), Command::Hottest]);
+    assert_eq!(
+        commands,
+        [Command::Status(Asked::Row(acme())), Command::Hottest(HottestOf::AllRules)]
+    );
     assert_eq!(state.update(event(1), NIGHT + 1000), [], "no answer yet");
     state.update(Message::Standing(Asked::Row(acme()), Ok(standing())), NIGHT + 1500);
     assert!(state.detail().is_some());
@@ -417,6 +420,26 @@ fn a_rule_can_be_charted_alone() {
     assert_eq!(state.charted.as_deref(), Some("per-user"));
     press(&mut state, "\n");
     assert_eq!(state.charted, None);
+}
+
+#[test]
+fn hottest_keys_are_those_of_the_charted_rule_until_it_is_removed() {
+    let mut state = watching("read");
+    let chart = |state: &mut State, pressed: &str| {
+        let commands = press(state, pressed);
+        state.update(Message::Hottest(Ok(hottest())), NOW);
+        commands
+    };
+    let of = |rule: &str| Command::Hottest(HottestOf::Rule(rule.to_owned()));
+    assert_eq!(chart(&mut state, "\t\tj\n"), [of("per-user")]);
+    let shadow = Command::Hottest(HottestOf::Shadow("trial".to_owned()));
+    assert_eq!(chart(&mut state, "j\n"), [shadow]);
+    let mut event = sample();
+    event.uptime_ms += 50_000;
+    event.rules.pop();
+    let commands = state.update(Message::Sample(event.into()), NOW + 10_000);
+    assert!(commands.contains(&Command::Hottest(HottestOf::AllRules)), "{commands:?}");
+    assert_eq!(state.charted, None, "it has left the policy");
 }
 
 #[test]

@@ -33,8 +33,9 @@ export class History {
     const known = new Map(before.event.rules.map((rule) => [rule.rule, rule]));
     const rules = new Map();
     for (const rule of event.rules) {
-      const rates = difference(rule, known.get(rule.rule) ?? (event.rules_left_out > 0 ? rule : {}), seconds);
-      if (rates.all > 0 || rates.shadow > 0) rules.set(rule.rule, rates);
+      const earlier = known.get(rule.rule);
+      const rates = difference(ofRule(rule), earlier === undefined ? (event.rules_left_out > 0 ? ofRule(rule) : {}) : ofRule(earlier), seconds);
+      if (rates.all > 0 || rates.degraded > 0) rules.set(rule.rule, rates);
     }
     const total = difference(event.totals, before.event.totals, seconds);
     this.points.push({ at, total, rules, latency: this.latency(event) });
@@ -57,11 +58,17 @@ export class History {
   }
 }
 
+/** What a rule allowed and denied, or would have in shadow, whichever rule decided. */
+function ofRule({ requests, shadow, degraded }) {
+  if (shadow !== null) return { allowed: shadow.would_allow, denied: shadow.would_deny, degraded };
+  return { allowed: requests.allowed, denied: requests.denied, degraded };
+}
+
 function difference(now, before, seconds) {
   const of = (name) => Math.max(0, (now[name] ?? 0) - (before[name] ?? 0)) / seconds;
   const [allowed, denied, blocked, error] = [of("allowed"), of("denied"), of("blocked"), of("error")];
   const refused = denied + blocked + error;
-  return { allowed, refused, denied, blocked, error, all: allowed + refused, degraded: of("degraded"), shadow: of("shadow_denied") };
+  return { allowed, refused, denied, blocked, error, all: allowed + refused, degraded: of("degraded") };
 }
 
 /** Within a step, latencies are taken as spread evenly. */

@@ -1,8 +1,9 @@
 // What goes on: charts, rules, refused keys and health.
 
-import { byId, clock, count, h, keyText, micros, percent, rate, say, still, table, wait } from "./dom.js";
+import { byId, clock, count, h, keyText, micros, percent, rate, say, show, still, table, wait } from "./dom.js";
 import { Chart, linear, logarithmic, sparkline } from "./chart.js";
 import { TRANSPORTS } from "./history.js";
+import { Loudest } from "./loudest.js";
 
 const NAMES = { http: "HTTP", resp: "Redis protocol", grpc: "gRPC", store: "Redis" };
 const REASONS = {
@@ -12,11 +13,26 @@ const REASONS = {
   error: "cannot be decided",
   store_away: "the store is away",
 };
-const NOTHING = { allowed: 0, refused: 0, denied: 0, blocked: 0, error: 0, all: 0, degraded: 0, shadow: 0 };
+const NOTHING = { allowed: 0, refused: 0, denied: 0, blocked: 0, error: 0, all: 0, degraded: 0 };
 // Bars of a rule's small picture, each of so many points.
 const BARS = [30, 4];
 // As many as an event names.
 const MOST_RULES = 64;
+
+/** All requests that a rule applied to. */
+function requestsOf(all) {
+  if (all === undefined) return 0;
+  const { requests, shadow } = all;
+  return shadow === null ? requests.allowed + requests.denied + requests.denied_by_others : shadow.would_allow + shadow.would_deny;
+}
+
+/** What stands below the name of a rule. */
+function noteOf(all) {
+  if (all === undefined) return "";
+  const { requests, shadow } = all;
+  if (shadow !== null) return `would deny ${count(shadow.would_deny)} of ${count(requestsOf(all))}; ${count(shadow.would_deny_alone)} not denied otherwise`;
+  return requests.denied_by_others > 0 ? `${count(requests.denied_by_others)} denied by other rules` : "";
+}
 
 /** What people call a rule. */
 export const ruleName = (rule) => (rule === "" ? "no rule" : rule);
@@ -24,6 +40,7 @@ export const ruleName = (rule) => (rule === "" ? "no rule" : rule);
 export class Live {
   constructor(history, openKey) {
     Object.assign(this, { history, openKey, event: null, rule: "*", rows: new Map(), cells: new Map() });
+    this.loudest = new Loudest(openKey);
     const axis = (value, step) => (step < 1 ? value.toFixed(step < 0.1 ? 2 : 1) : count(value));
     this.decisions = new Chart(byId("decisions"), {
       scale: linear(axis),
@@ -63,8 +80,14 @@ export class Live {
     this.rule = rule;
     byId("which-rule").value = rule;
     for (const [name, row] of this.rows) row.button.setAttribute("aria-pressed", String(name === rule));
+    this.loudest.choose(rule);
     this.legend(null);
     this.draw();
+  }
+
+  /** Whether a rule of the last event is in shadow. */
+  isShadow(rule) {
+    return (this.event?.rules.find((of) => of.rule === rule)?.shadow ?? null) !== null;
   }
 
   /** Shows an event. */
@@ -75,6 +98,7 @@ export class Live {
     this.latencyLegend(null);
     this.rules(policyRules);
     this.refused();
+    this.loudest.follow(event.uptime_ms);
     this.health();
     if (still.matches) this.draw();
   }
@@ -118,10 +142,11 @@ export class Live {
     const of = this.of(point ?? this.history.last ?? { total: NOTHING, rules: new Map() });
     const entry = (tone, name, value) =>
       h("span", { class: `entry ${tone}` }, h("i", {}), `${name} `, h("b", {}, rate(value)));
+    const [allowed, refused] = this.isShadow(this.rule) ? ["Would allow", "Would deny"] : ["Allowed", "Refused"];
     byId("decisions-legend").replaceChildren(
-      entry("allowed", "Allowed", of.allowed), entry("refused", "Refused", of.refused), entry("degraded", "Degraded", of.degraded),
+      entry("allowed", allowed, of.allowed), entry("refused", refused, of.refused), entry("degraded", "Degraded", of.degraded),
       h("span", { class: "when" }, point ? this.moment(point) : ""));
-    const about = `Decisions per second of ${this.rule === "*" ? "all rules" : ruleName(this.rule)}: ${rate(of.allowed)} allowed, ${rate(of.refused)} refused, ${rate(of.degraded)} degraded`;
+    const about = `Decisions per second of ${this.rule === "*" ? "all rules" : ruleName(this.rule)}: ${rate(of.allowed)} ${allowed.toLowerCase()}, ${rate(of.refused)} ${refused.toLowerCase()}, ${rate(of.degraded)} degraded`;
     byId("decisions").setAttribute("aria-label", about);
   }
 
@@ -149,15 +174,17 @@ export class Live {
       say(row.allowed, rate(now.allowed));
       say(row.refused, rate(now.refused));
       say(row.degraded, rate(now.degraded));
-      row.refused.classList.toggle("refused", now.refused > 0);
+      const isShadow = (all?.shadow ?? null) !== null;
+      row.refused.classList.toggle("refused", now.refused > 0 && !isShadow);
+      for (const name of ["allowed", "refused"]) row[name].classList.toggle("would", isShadow);
+      show(row.tag, isShadow);
       row.degraded.classList.toggle("degraded", now.degraded > 0);
-      const total = all === undefined ? 0 : all.allowed + all.denied + all.blocked + all.error;
-      say(row.total, count(total));
-      say(row.note, all?.shadow_denied > 0 ? `in shadow: ${count(all.shadow_denied)} would have been refused` : "");
+      say(row.total, count(requestsOf(all)));
+      say(row.note, noteOf(all));
       sparkline(row.picture, this.bars(rule));
     }
     const left = this.event.rules_left_out;
-    say(byId("rules-note"), left > 0 ? `The busiest; ${count(left)} more are left out` : "Totals are since the start");
+    say(byId("rules-note"), left > 0 ? `The busiest; ${count(left)} more are left out` : "Requests count for every rule that applies; totals since server start");
   }
 
   /** A rule's last two minutes. */
@@ -180,17 +207,21 @@ export class Live {
         button: h("button", { type: "button", class: "link", "aria-pressed": String(this.rule === rule), onclick: () => this.choose(this.rule === rule ? "*" : rule) },
           rule === "" ? h("i", {}, "no rule") : h("bdi", {}, rule)),
         picture: h("canvas", { class: "spark", "aria-hidden": "true" }),
+        tag: h("span", { class: "tag", hidden: true }, "shadow"),
         note: h("small", {}),
       };
       for (const name of ["allowed", "refused", "degraded", "total"]) row[name] = h("span");
       this.rows.set(rule, row);
-      return [h("span", {}, row.button, row.note), row.picture, row.allowed, row.refused, row.degraded, row.total];
+      return [h("span", {}, row.button, row.tag, row.note), row.picture, row.allowed, row.refused, row.degraded, row.total];
     });
     const headings = [["Rule"], ["Last 2 min"], ["Allowed /s", true], ["Refused /s", true], ["Degraded /s", true], ["Total", true]];
     byId("rules").replaceChildren(rules.length > 0 ? table("Rules", headings, cells, "rules") : h("p", { class: "empty" }, "The policy has no rules: everything passes."));
     const options = [h("option", { value: "*" }, "All rules"), ...rules.map((rule) => h("option", { value: rule }, ruleName(rule)))];
     byId("which-rule").replaceChildren(...options);
-    if (!rules.includes(this.rule)) this.rule = "*";
+    if (this.rule !== "*" && !rules.includes(this.rule)) {
+      this.rule = "*";
+      this.loudest.choose("*");
+    }
     byId("which-rule").value = this.rule;
   }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tollgate::{KeyName, KeyPart, Limit, Listing, Override, Policy, Request, Rule};
+use tollgate::{Gate, KeyName, KeyPart, Limit, Listing, Numbers, Override, Policy, Request, Rule};
 
 use super::{HOUR, MINUTE, SECOND, everybody, gate, hourly, per_user, user};
 
@@ -121,4 +121,65 @@ fn the_rule_that_decided_tells_the_figures_of_the_ruling() {
         );
     }
     assert!((10..60).contains(&denied), "{denied} denied");
+}
+
+/// The rules that a request counts for, each with its own verdict.
+fn counted(gate: &Gate, request: &Request<'_>) -> Vec<(String, bool, bool)> {
+    let ruling = gate.check(request);
+    let rules = ruling.counted_rules();
+    rules.map(|rule| (rule.name().to_owned(), rule.is_shadow(), rule.is_allowed())).collect()
+}
+
+#[test]
+fn request_counts_for_every_rule_that_charges_or_denies_it() {
+    let shadow = Rule::new("trial").key(["user"]).limit(hourly(1)).shadow();
+    let two_limits = per_user(5).limit(hourly(2));
+    let policy = Policy::new()
+        .rule(two_limits)
+        .rule(shadow)
+        .rule(everybody(3))
+        .rule(Rule::new("other").key(["absent"]).limit(hourly(1)));
+    let (gate, _) = gate(policy);
+    let of = |name: &str, is_shadow, is_allowed| (name.to_owned(), is_shadow, is_allowed);
+    let all = |per_user, everybody, trial| {
+        [
+            of("per-user", false, per_user),
+            of("everybody", false, everybody),
+            of("trial", true, trial),
+        ]
+    };
+    assert_eq!(counted(&gate, &user("ana")), all(true, true, true));
+    assert_eq!(counted(&gate, &user("ana")), all(true, true, false));
+    assert_eq!(counted(&gate, &user("ana")), all(false, true, false));
+    assert_eq!(counted(&gate, &user("ben")), all(true, true, true));
+    assert_eq!(counted(&gate, &user("ben")), all(true, false, false));
+    assert_eq!(counted(&gate, &user("ana")), all(false, false, false));
+    assert_eq!(counted(&gate, &user("cleo").cost(9)), all(false, false, false), "never");
+}
+
+#[test]
+fn keys_that_a_request_counts_for_are_those_of_its_rulings() {
+    let by_default =
+        Rule::new("by-plan").key([KeyPart::or("plan", "none"), "user".into()]).limit(hourly(9));
+    let by_address = Rule::new("by-address").key(["ip"]).limit(hourly(9));
+    let unlimited = per_user(5).tier("partner", Numbers::Unlimited);
+    let banned = Listing::new("banned").matches("user", "eve");
+    let policy = Policy::new().deny(banned).rule(unlimited).rule(by_default).rule(by_address);
+    let (gate, _) = gate(policy);
+    let keys = |request: &Request<'_>| {
+        let mut keys = Vec::new();
+        gate.check(request).counted_keys(request, |rule, key| {
+            let key = key.iter().map(|(name, value)| format!("{name}={value}"));
+            keys.push((rule.name().to_owned(), key.collect::<Vec<_>>().join(" ")));
+        });
+        keys
+    };
+    let request = user("ana").with("tier", "partner").with("ip", "[2001:DB8::2]:80");
+    let expected = [
+        ("per-user", "user=ana"),
+        ("by-plan", "plan=none user=ana"),
+        ("by-address", "ip=2001:db8::/64"),
+    ];
+    assert_eq!(keys(&request), expected.map(|(rule, key)| (rule.to_owned(), key.to_owned())));
+    assert_eq!(keys(&user("eve")), [], "a list decides");
 }
