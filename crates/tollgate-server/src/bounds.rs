@@ -196,6 +196,11 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// in the store, and forty of them are a large fleet's.
 pub(crate) const MAX_CLIENT_LIMITS: usize = 4096;
 
+/// The longest period of a limit that a client brings, and the longest time in which its bucket
+/// refills: 31 days, a month. A limit is dropped once all its keys are fresh, so that a client that
+/// brings as many as there may be keeps out those of others for that long at most.
+pub(crate) const MAX_CLIENT_PERIOD: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+
 /// How often, at most, it is looked through the store for limits of clients that can be forgotten:
 /// some milliseconds for a million keys.
 pub(crate) const FORGET_PAUSE: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use tollgate::{Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Timestam
 use tollgate_redis::{RedisLimiter, StoreError};
 
 use crate::backend::Backend;
-use crate::bounds::{FORGET_PAUSE, MAX_CLIENT_LIMITS};
+use crate::bounds::{FORGET_PAUSE, MAX_CLIENT_LIMITS, MAX_CLIENT_PERIOD};
 use crate::metrics::{TRANSPORTS, Transport, add};
 
 /// What operators are told is the rule of limits that clients bring. No rule of a policy is called so.
@@ -78,7 +78,40 @@ impl Kind {
             Kind::Listed(place) => format!("\u{1f}limits.{place}"),
         }
     }
+
+    /// Rejects a period over a month. Of Envoy's units of time the longest is a year, and no client
+    /// can say a longer one.
+    fn check_period(self, limit: &Limit) -> Result<(), String> {
+        let is_unit = matches!(self, Kind::Descriptor(_));
+        if is_unit || limit.period() <= MAX_CLIENT_PERIOD {
+            return Ok(());
+        }
+        Err(format!(
+            "period is {:?}, must be at most {MAX_CLIENT_PERIOD:?} (31 days): {INSTEAD}",
+            limit.period()
+        ))
+    }
+
+    /// Rejects a bucket that takes more than a month to refill.
+    fn check_refill(self, limit: &Limit) -> Result<(), String> {
+        let units = u128::from(limit.capacity());
+        // Both products are below 2^118: a period is at most a month, or a year for a descriptor.
+        let longest = MAX_CLIENT_PERIOD.as_nanos() * u128::from(limit.count());
+        let is_unit = matches!(self, Kind::Descriptor(_));
+        if is_unit || units * limit.period().as_nanos() <= longest {
+            return Ok(());
+        }
+        Err(format!(
+            "a burst of {units} at {} per {:?} takes more than {MAX_CLIENT_PERIOD:?} (31 days) to \
+             refill, lower the burst or raise the count: {INSTEAD}",
+            limit.count(),
+            limit.period()
+        ))
+    }
 }
+
+/// Ends the message to a client whose limit takes too long.
+const INSTEAD: &str = "a rule of the policy may have a longer one";
 
 impl ClientLimits {
     pub(crate) fn new(backend: Backend) -> ClientLimits {
@@ -103,7 +136,9 @@ impl ClientLimits {
         };
         // What is refused anyway keeps nobody waiting who reads.
         let (kind, limit) = &asked;
+        kind.check_period(limit)?;
         limit.validate().map_err(|error| error.to_string())?;
+        kind.check_refill(limit)?;
         if limit.algorithm() == Algorithm::SlidingLog {
             let message = "sliding_log remembers every request, which only a policy may ask for: \
                            use sliding_counter";

@@ -58,6 +58,53 @@ fn limits_that_nobody_uses_any_more_make_room_for_others() {
 }
 
 #[test]
+fn longest_limits_expire_a_month_after_their_last_use() {
+    let (limits, clock) = brought();
+    let month = Duration::from_secs(31 * 24 * 60 * 60);
+    for count in 1..=4096 {
+        let limiter = limits.get(Kind::Cell, Limit::token_bucket(count, month)).unwrap();
+        assert!(limiter.alone().check_n(count.to_string(), count).is_allowed());
+    }
+    clock.advance(month - FORGET_PAUSE);
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_err(), "all keep live state");
+    let in_use = limits.get(Kind::Cell, Limit::token_bucket(4096, month)).unwrap();
+    assert!(in_use.alone().check_n("4096", 4000).is_allowed());
+    drop(in_use);
+    clock.advance(FORGET_PAUSE);
+    assert!(limits.get(Kind::Cell, bucket(5000)).is_ok());
+    assert_eq!(limits.known[Transport::Resp as usize].read().len(), 2);
+    let in_use = limits.get(Kind::Cell, Limit::token_bucket(4096, month)).unwrap();
+    assert!(!in_use.alone().check_n("4096", 4000).is_allowed(), "its state was kept");
+}
+
+#[test]
+fn limits_that_are_fresh_again_after_more_than_a_month_are_rejected() {
+    let (limits, _) = brought();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let (month, longer) = (31 * day, 31 * day + Duration::from_secs(1));
+    let mut rejections = String::new();
+    for (limit, within) in [
+        (Limit::token_bucket(1, longer), Limit::token_bucket(1, month)),
+        (Limit::token_bucket(1, day).burst(32), Limit::token_bucket(1, day).burst(31)),
+        (Limit::token_bucket(u64::MAX, longer), Limit::token_bucket(u64::MAX, day)),
+        (Limit::token_bucket(1, Duration::MAX), Limit::token_bucket(1, day)),
+        (Limit::sliding_counter(5, longer), Limit::sliding_counter(5, month)),
+    ] {
+        for kind in [Kind::Cell, Kind::Crab, Kind::Listed(0)] {
+            let rejected = limits.get(kind, limit.clone()).unwrap_err();
+            assert!(limits.get(kind, within.clone()).is_ok(), "{within}");
+            if kind == Kind::Cell {
+                rejections += &format!("{rejected}\n");
+            }
+        }
+    }
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/client_limits_too_long.txt");
+    tollgate_testkit::assert_golden(golden.as_ref(), &rejections);
+    let year = Limit::fixed_window(5, 365 * day);
+    assert!(limits.get(Kind::Descriptor("year"), year).is_ok(), "Envoy's longest unit is a year");
+}
+
+#[test]
 fn the_store_is_not_looked_through_all_the_time() {
     let (limits, clock) = brought();
     fill(&limits);
