@@ -481,6 +481,7 @@ fn what_it_cannot_start_with_is_told() {
         (1, &[&http_alone[..], &["--tls-cert", "wrong.toml", "--tls-key", "none.pem"]].concat()),
         (1, &[&http_alone[..], &["--tls-cert", "wrong.toml", "--tls-key", "wrong.toml"]].concat()),
         (2, &["--trusted-proxy", "everyone"]),
+        (2, &["--allowed-host", "https://tollgate.example"]),
         (2, &["--attribute", "user"]),
         (2, &["--admin", "everywhere"]),
         (2, &["--admin-tokens", "none"]),
