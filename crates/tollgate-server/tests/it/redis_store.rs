@@ -164,6 +164,8 @@ fn while_redis_is_away_it_answers_by_itself_and_says_so() {
         told["degraded"] == true && ready.body.starts_with(DEGRADED)
     });
     assert!(server.resp("THROTTLE ana 3 1 3600\r\n").starts_with("*5\r\n:1\r\n:3\r\n:2\r\n"));
+    let degraded = server.resp("TG.CHECK user ben\r\n");
+    assert!(degraded.ends_with("degraded\r\n:1\r\n$6\r\nleased\r\n:0\r\n"), "{degraded}");
     let own = r#"{"key": "ana", "limits": ["2/h"]}"#;
     let told = server.post("/v1/check", own).json();
     assert_eq!((&told["degraded"], &told["remaining"]), (&true.into(), &1.into()));
@@ -276,6 +278,12 @@ fn a_server_says_what_is_leased_and_gives_it_back_when_it_stops() {
         if told["leased"] == true { Ok(told) } else { Err(told) }
     });
     assert_eq!((&told["rule"], &told["rules"][0]["leased"]), (&"per-user".into(), &true.into()));
+    eventually("a leased decision over the Redis protocol", || {
+        taken += 1;
+        let told = one.resp("TG.CHECK user ana\r\n");
+        let is_leased = told.ends_with("degraded\r\n:0\r\n$6\r\nleased\r\n:1\r\n");
+        if is_leased { Ok(()) } else { Err(told) }
+    });
     let metrics = one.metrics();
     let count = |name: &str| metric_in(&metrics, &format!("tollgate_{name}")).unwrap();
     assert!(count("lease_borrows_total") >= 1 && count("lease_charges_total") >= 1);
