@@ -315,7 +315,6 @@ fn wrong_greetings_are_told_what_would_be_right() {
         "hello 4",
         "hello 3 nonsense",
         "auth secret",
-        "select 1",
         "client kill",
         "client",
         "client setname 'a b'",
