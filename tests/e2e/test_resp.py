@@ -49,6 +49,51 @@ class RedisProtocol(unittest.TestCase):
                 client.execute_command("NONSENSE")
             self.assertTrue(client.ping(), "the connection goes on")
 
+    def test_transactional_pipelines_of_an_unchanged_client(self):
+        for protocol in (2, 3):
+            client = self.client(protocol)
+            with client.pipeline() as pipeline:
+                for _ in range(20):
+                    pipeline.execute_command("THROTTLE", f"transaction{protocol}", 10, 10, 3600)
+                pipeline.execute_command("TG.PEEK", "user", "ben")
+                replies = pipeline.execute()
+            self.assertEqual([reply[0] for reply in replies[:20]], [1] * 10 + [0] * 10)
+            peeked = replies[20]
+            if protocol == 2:
+                peeked = dict(zip(peeked[::2], peeked[1::2]))
+            self.assertEqual((peeked[b"remaining"], peeked[b"degraded"], peeked[b"leased"]), (20, 0, 0))
+            # A long one, whose answers go out in pieces.
+            with client.pipeline() as pipeline:
+                for _ in range(1500):
+                    pipeline.execute_command("TG.PEEK", "user", "ben")
+                self.assertEqual(len(pipeline.execute()), 1500)
+            # Wrong values are answers, and the others are run.
+            with client.pipeline() as pipeline:
+                pipeline.execute_command("THROTTLE", f"some{protocol}", 10, 10, 3600)
+                pipeline.execute_command("THROTTLE", f"some{protocol}", 10, 10, "soon")
+                replies = pipeline.execute(raise_on_error=False)
+            self.assertEqual(replies[0][:3], [1, 10, 9])
+            self.assertIsInstance(replies[1], redis.ResponseError)
+            # Unknown commands reject all.
+            with client.pipeline() as pipeline:
+                pipeline.execute_command("THROTTLE", f"none{protocol}", 10, 10, 3600)
+                pipeline.execute_command("NONSENSE")
+                with self.assertRaisesRegex(redis.ResponseError, "unknown command 'NONSENSE'"):
+                    pipeline.execute()
+            fresh = client.execute_command("THROTTLE", f"none{protocol}", 10, 10, 3600)
+            self.assertEqual(fresh[:3], [1, 10, 9], "nothing was taken")
+
+    def test_databases_and_deleted_keys_of_an_unchanged_client(self):
+        throttle = lambda client: client.execute_command("CL.THROTTLE", "ana", 0, 1, 3600)[0]
+        first = self.client(3)
+        other = redis.Redis(port=self.tollgate.resp, db=7, socket_timeout=PATIENCE)
+        self.addCleanup(other.close)
+        self.assertEqual([throttle(first), throttle(first), throttle(other), throttle(other)], [0, 1, 0, 1])
+        self.assertEqual(first.delete("ana", "ben"), 1)
+        self.assertEqual([throttle(first), throttle(other)], [0, 1])
+        with self.assertRaisesRegex(redis.ResponseError, "from 0 to 15"):
+            self.client(2).execute_command("SELECT", 16)
+
     def test_guesses_at_the_password_are_slowed_down_and_logged(self):
         tollgate = self.enterContext(Tollgate("--resp-password", "sesame"))
         with socket.create_connection(("127.0.0.1", tollgate.resp), timeout=PATIENCE) as client:

@@ -14,12 +14,13 @@ use crate::backend::Backend;
 use crate::bounds::{Bounds, DRAIN, MAX_BODIES};
 use crate::client_limits::ClientLimits;
 use crate::grpc::ActiveDomains;
-use crate::http::{Holds, ProxyHeaders};
+use crate::http::{Holds, HostName, ProxyHeaders};
 use crate::metrics::Metrics;
 use crate::openapi::Document;
 use crate::page::Feed;
 use crate::policy_version::PolicyVersion;
 use crate::resp::RespBounds;
+use crate::seldom::Seldom;
 use crate::tasks::Tasks;
 use crate::watched::Watched;
 
@@ -36,6 +37,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) watched: Watched,
     pub(crate) operators: Operators,
+    /// Requests to unknown hosts are logged, and cannot fill the log.
+    pub(crate) unknown_hosts: Seldom,
     pub(crate) policy_version: PolicyVersion,
     pub(crate) names: KnownNames,
     pub(crate) active_domains: ActiveDomains,
@@ -56,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) client_ip: ClientIp,
     pub(crate) proxy_headers: ProxyHeaders,
     pub(crate) header_attributes: Vec<(String, HeaderName)>,
+    /// The only names under which the server may be asked; empty for the usual ones.
+    pub(crate) allowed_hosts: Vec<HostName>,
     /// Whether descriptors that say how much they take are charged also where that is too much.
     pub(crate) postpaid: bool,
     pub(crate) bounds: Bounds,
@@ -79,6 +84,7 @@ impl Default for Settings {
             client_ip: on_this_machine.unwrap_or_else(|_| ClientIp::peer()),
             proxy_headers: ProxyHeaders::default(),
             header_attributes: Vec::new(),
+            allowed_hosts: Vec::new(),
             postpaid: false,
             bounds: Bounds::default(),
             resp_bounds: RespBounds::default(),
@@ -107,6 +113,7 @@ impl App {
             metrics,
             watched,
             operators,
+            unknown_hosts: Seldom::default(),
             policy_version: PolicyVersion::default(),
             names: KnownNames::default(),
             active_domains: ActiveDomains::default(),

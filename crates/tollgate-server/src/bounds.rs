@@ -83,11 +83,13 @@ pub(crate) enum Bound {
     /// Limits that clients bring.
     Limits,
     Descriptors,
+    /// Commands between `MULTI` and `EXEC`.
+    Transaction,
     /// A connection that keeps the server waiting.
     Waiting,
 }
 
-pub(crate) const BOUNDS: [(Bound, &str); 11] = [
+pub(crate) const BOUNDS: [(Bound, &str); 12] = [
     (Bound::Head, "head"),
     (Bound::Body, "body"),
     (Bound::BodyTime, "body_time"),
@@ -98,6 +100,7 @@ pub(crate) const BOUNDS: [(Bound, &str); 11] = [
     (Bound::Batch, "batch"),
     (Bound::Limits, "limits"),
     (Bound::Descriptors, "descriptors"),
+    (Bound::Transaction, "transaction"),
     (Bound::Waiting, "waiting"),
 ];
 
@@ -195,6 +198,15 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How many different limits clients of a transport may bring that are in use: each takes some room
 /// in the store, and forty of them are a large fleet's.
 pub(crate) const MAX_CLIENT_LIMITS: usize = 4096;
+
+/// Databases of the Redis protocol: as many as a Redis has by default, each with names of its own
+/// in the store.
+pub(crate) const DATABASES: u8 = 16;
+
+/// The longest period of a limit that a client brings, and the longest time in which its bucket
+/// refills: 31 days, a month. A limit is dropped once all its keys are fresh, so that a client that
+/// brings as many as there may be keeps out those of others for that long at most.
+pub(crate) const MAX_CLIENT_PERIOD: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// How often, at most, it is looked through the store for limits of clients that can be forgotten:
 /// some milliseconds for a million keys.

@@ -11,7 +11,7 @@ use tollgate::{Algorithm, Clock, Decision, Limit, Limiter, MemoryStore, Timestam
 use tollgate_redis::{RedisLimiter, StoreError};
 
 use crate::backend::Backend;
-use crate::bounds::{FORGET_PAUSE, MAX_CLIENT_LIMITS};
+use crate::bounds::{DATABASES, FORGET_PAUSE, MAX_CLIENT_LIMITS, MAX_CLIENT_PERIOD};
 use crate::metrics::{TRANSPORTS, Transport, add};
 
 /// What operators are told is the rule of limits that clients bring. No rule of a policy is called so.
@@ -21,13 +21,34 @@ pub(crate) const CLIENT_LIMITS: &str = "(client limits)";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// redis-cell's `CL.THROTTLE`.
-    Cell,
+    Cell(Database),
     /// throttlecrab's `THROTTLE`.
-    Crab,
+    Crab(Database),
     /// The limit of a descriptor of Envoy's, by its unit of time: each counts apart.
     Descriptor(&'static str),
     /// `limits` of a request, by its place among them: another place is another limit.
     Listed(u8),
+}
+
+/// A database of the Redis protocol, which has keys of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Database(u8);
+
+impl Database {
+    /// The database of a connection that has chosen none.
+    pub(crate) const FIRST: Database = Database(0);
+
+    /// The database of that number; `None` if there is no such database.
+    pub(crate) fn new(number: i64) -> Option<Database> {
+        let number = u8::try_from(number).ok()?;
+        (number < DATABASES).then_some(Database(number))
+    }
+
+    /// The end of the names under which the store keeps its keys; none for the first, whose names
+    /// are older than the others.
+    fn suffix(self) -> String {
+        if self == Database::FIRST { String::new() } else { format!(".{}", self.0) }
+    }
 }
 
 /// A limiter over a store of either kind.
@@ -62,7 +83,7 @@ pub(crate) struct Listed {
 impl Kind {
     fn transport(self) -> Transport {
         match self {
-            Kind::Cell | Kind::Crab => Transport::Resp,
+            Kind::Cell(_) | Kind::Crab(_) => Transport::Resp,
             Kind::Descriptor(_) => Transport::Grpc,
             Kind::Listed(_) => Transport::Http,
         }
@@ -72,13 +93,50 @@ impl Kind {
     /// that no rule meets these.
     fn name(self) -> String {
         match self {
-            Kind::Cell => "\u{1f}cl.throttle".to_owned(),
-            Kind::Crab => "\u{1f}throttle".to_owned(),
+            Kind::Cell(database) => format!("\u{1f}cl.throttle{}", database.suffix()),
+            Kind::Crab(database) => format!("\u{1f}throttle{}", database.suffix()),
             Kind::Descriptor(unit) => format!("\u{1f}rls.{unit}"),
             Kind::Listed(place) => format!("\u{1f}limits.{place}"),
         }
     }
+
+    /// Rejects a period over a month. Of Envoy's units of time the longest is a year, and no client
+    /// can say a longer one.
+    fn check_period(self, limit: &Limit) -> Result<(), String> {
+        let is_unit = matches!(self, Kind::Descriptor(_));
+        if is_unit || limit.period() <= MAX_CLIENT_PERIOD {
+            return Ok(());
+        }
+        Err(format!(
+            "period is {:?}, must be at most {MAX_CLIENT_PERIOD:?} (31 days): {INSTEAD}",
+            limit.period()
+        ))
+    }
+
+    /// Rejects a bucket that takes more than a month to refill.
+    fn check_refill(self, limit: &Limit) -> Result<(), String> {
+        let units = u128::from(limit.capacity());
+        // Both products are below 2^118: a period is at most a month, or a year for a descriptor.
+        let longest = MAX_CLIENT_PERIOD.as_nanos() * u128::from(limit.count());
+        let is_unit = matches!(self, Kind::Descriptor(_));
+        if is_unit || units * limit.period().as_nanos() <= longest {
+            return Ok(());
+        }
+        Err(format!(
+            "a burst of {units} at {} per {:?} takes more than {MAX_CLIENT_PERIOD:?} (31 days) to \
+             refill, lower the burst or raise the count: {INSTEAD}",
+            limit.count(),
+            limit.period()
+        ))
+    }
 }
+
+/// Finds the keys of a name: limits of one name share them. The longest that a client may bring: in
+/// Redis a state is brought under this limit before it is reset, and must not be fresh by then.
+const ANY_LIMIT: Limit = Limit::token_bucket(1, MAX_CLIENT_PERIOD);
+
+/// Ends the message to a client whose limit takes too long.
+const INSTEAD: &str = "a rule of the policy may have a longer one";
 
 impl ClientLimits {
     pub(crate) fn new(backend: Backend) -> ClientLimits {
@@ -103,7 +161,9 @@ impl ClientLimits {
         };
         // What is refused anyway keeps nobody waiting who reads.
         let (kind, limit) = &asked;
+        kind.check_period(limit)?;
         limit.validate().map_err(|error| error.to_string())?;
+        kind.check_refill(limit)?;
         if limit.algorithm() == Algorithm::SlidingLog {
             let message = "sliding_log remembers every request, which only a policy may ask for: \
                            use sliding_counter";
@@ -203,6 +263,35 @@ impl ClientLimits {
                 Ok(ClientLimiter::Redis(shared, alone))
             }
         }
+    }
+
+    /// Makes a key fresh in all limits of a database, as far as they are in memory; whether it was
+    /// not fresh in one of them.
+    pub(crate) fn reset_in_memory(&self, database: Database, key: &[u8]) -> bool {
+        let store = match &self.backend {
+            Backend::Memory(gate) => Some(gate.store()),
+            Backend::Redis(_) => self.alone.get(),
+        };
+        let reset = |store: &MemoryStore, kind: Kind| {
+            let limiter = store.limiter(&kind.name(), ANY_LIMIT);
+            limiter.is_ok_and(|limiter| limiter.reset(key))
+        };
+        let kinds = [Kind::Cell(database), Kind::Crab(database)];
+        store.is_some_and(|store| kinds.into_iter().filter(|kind| reset(store, *kind)).count() > 0)
+    }
+
+    /// Makes a key fresh in all limits of a database; whether it was not fresh in one of them.
+    ///
+    /// # Errors
+    /// If a store in Redis has no answer.
+    pub(crate) async fn reset(&self, database: Database, key: &[u8]) -> Result<bool, StoreError> {
+        let mut known = self.reset_in_memory(database, key);
+        if let Backend::Redis(gate) = &self.backend {
+            for kind in [Kind::Cell(database), Kind::Crab(database)] {
+                known |= gate.store().limiter(&kind.name(), ANY_LIMIT)?.reset(key).await?;
+            }
+        }
+        Ok(known)
     }
 
     /// The limiters of a request's own limits.

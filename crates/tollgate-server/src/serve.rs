@@ -21,7 +21,7 @@ use crate::bounds::{
     BACKLOG, Bounds, LAST_MOMENT, MAX_CONNECTIONS, MAX_HEALTH_CONNECTIONS, MAX_THREADS,
 };
 use crate::grpc;
-use crate::http::{self, ProxyHeaders};
+use crate::http::{self, HostName, ProxyHeaders};
 use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
 use crate::reload::{ReloadCounts, Reloader};
@@ -312,6 +312,16 @@ impl ServerBuilder {
         header: ::http::HeaderName,
     ) -> ServerBuilder {
         self.settings.header_attributes.push((attribute.into(), header));
+        self
+    }
+
+    /// Answers requests over HTTP only if their `Host` is one of these names, an IP address or
+    /// `localhost`. What proxies ask (`/v1/authorize`, `/v1/ext_authz`) and health checks are answered
+    /// under any name. Without such names so is everything but the dashboard, and the admin API to
+    /// callers without a token.
+    #[must_use]
+    pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = HostName>) -> ServerBuilder {
+        self.settings.allowed_hosts = names.into_iter().collect();
         self
     }
 

@@ -240,6 +240,7 @@ fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
         .max_connections(config.max_connections)
         .drain(config.drain)
         .header_style(style)
+        .allowed_hosts(config.allowed_hosts.iter().cloned())
         .proxy_headers(config.proxy_headers)
         .client_ip(client_ip);
     let server = match &config.resp_password {

@@ -117,11 +117,29 @@ fn tokens_can_be_in_the_environment_and_operators_have_a_port_of_their_own() {
 }
 
 #[test]
+fn allowed_hosts_are_a_setting_and_every_other_name_is_rejected() {
+    let folder = Folder::with(&[("tollgate.toml", "")]);
+    let variables = [("TOLLGATE_ALLOWED_HOSTS", "a.example,B.example")];
+    let by_variable = start(&folder, &variables, &[]);
+    let by_flags =
+        start(&folder, &[], &["--allowed-host", "a.example", "--allowed-host", "b.example"]);
+    for server in [by_variable, by_flags] {
+        let page = format!("http://{}/", server.address("http"));
+        let asked = |host: &str| status(&page, &["-H", &format!("Host: {host}:80")]);
+        for host in ["a.example", "b.example", "localhost", "192.0.2.7"] {
+            assert_eq!(asked(host), "200", "{host}");
+        }
+        assert_eq!(asked("evil.example"), "421");
+        assert_eq!(status(&page, &["--http1.0", "-H", "Host:"]), "200", "HTTP/1.0 names no host");
+    }
+}
+
+#[test]
 fn insecure_needs_no_token_on_this_machine() {
     let folder = Folder::with(&[("tollgate.toml", "")]);
     let server = start(&folder, &[], &["--insecure-admin"]);
     let reload = format!("{}/reload", admin(&server, "admin"));
     assert_eq!(status(&reload, &["-X", "POST"]), "200");
     let other = ["-X", "POST", "-H", "Origin: https://evil.example"];
-    assert_eq!(status(&reload, &other), "401");
+    assert_eq!(status(&reload, &other), "403");
 }

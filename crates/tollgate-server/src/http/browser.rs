@@ -1,10 +1,12 @@
-//! What browsers say of the page that asks, and what they are told of answers: a page of another
-//! site reaches whatever its reader's machine does, also where nobody else can.
+//! The headers by which browsers name the page that asks, and those by which they keep an answer
+//! from it: a page of another site reaches whatever its reader's machine reaches.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use http::{Method, Request, StatusCode};
+use http::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use http::{Request, StatusCode};
 
-use super::problem::Problem;
+use super::host::{Audience, is_origin_of};
+use super::problem::{Problem, cut};
+use crate::app::App;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -16,21 +18,48 @@ pub(crate) fn is_of_another_site(headers: &HeaderMap) -> bool {
     site.is_some_and(|site| site != b"same-origin" && site != b"none")
 }
 
-/// Why a page of another site is not answered, where it would spend, give back or hold what is its
-/// reader's. Proxies that ask for their clients hand on what those say, and are answered.
-pub(super) fn refused<B>(request: &Request<B>) -> Option<Problem> {
-    if !is_of_another_site(request.headers()) || request.method() != Method::POST {
-        return None;
+impl App {
+    /// Returns the reason for which a request is rejected before its path is looked at: its `Host` is
+    /// missing, ambiguous or unknown, or a page of another site sent it and it may change something.
+    pub(super) fn rejection<B>(&self, request: &Request<B>) -> Option<Problem> {
+        let audience = Audience::of(request.uri().path());
+        let host = match self.named_host(request, audience) {
+            Ok(host) => host,
+            Err(problem) => return Some(problem),
+        };
+        let is_for_clients = matches!(audience, Audience::Probes | Audience::Proxies);
+        if is_for_clients || request.method().is_safe() {
+            return None;
+        }
+        let (headers, method) = (request.headers(), request.method());
+        if is_of_another_site(headers) {
+            let detail = format!(
+                "a {method} of a page of another site is rejected: ask from a server, without \
+                 Sec-Fetch-Site"
+            );
+            return Some(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        // Over plain HTTP browsers say the site only to this machine, and the origin to all. What
+        // they say of the site holds also behind a proxy that replaces the host.
+        let origin = foreign_origin(headers, host).filter(|_| !headers.contains_key(FETCH_SITE))?;
+        let detail = format!(
+            "a {method} of a page of {:?} is rejected, the host asked is {:?}: ask from a server, \
+             without Origin, or let your proxy pass the Host on",
+            cut(&origin),
+            cut(host.unwrap_or_default())
+        );
+        Some(Problem::new(StatusCode::FORBIDDEN, detail))
     }
-    let path = request.uri().path();
-    let decides = path.starts_with("/v1/")
-        && !path.starts_with("/v1/authorize")
-        && !super::authorize::is_ext_authz(path);
-    (decides || path == "/json").then(|| {
-        let detail = "a page of another site may not ask this: ask from a server, without \
-                      Sec-Fetch-Site";
-        Problem::new(StatusCode::FORBIDDEN, detail)
-    })
+}
+
+/// Returns the origin of the page that asks, if that is not `host`.
+fn foreign_origin(headers: &HeaderMap, host: Option<&str>) -> Option<String> {
+    let mut origins = headers.get_all(ORIGIN).iter().map(HeaderValue::as_bytes);
+    let origin = origins.find(|origin| {
+        let own = std::str::from_utf8(origin).ok().zip(host);
+        own.is_none_or(|(origin, host)| !is_origin_of(origin, host))
+    });
+    origin.map(|origin| String::from_utf8_lossy(origin).into_owned())
 }
 
 /// Keeps a browser from handing an answer to a page of another site, as a script or a picture.

@@ -7,6 +7,7 @@ mod browser;
 mod check;
 mod decision;
 mod hold;
+mod host;
 mod own;
 mod probe;
 mod problem;
@@ -30,6 +31,8 @@ pub(crate) use body::{Attributes, parse};
 pub(crate) use browser::{is_of_another_site, keep_to_us};
 pub(crate) use decision::{REASONS, json, millis, reason, text};
 pub(crate) use hold::Holds;
+pub use host::{HostName, HostNameError};
+pub(crate) use host::{is_origin_of, is_this_machine};
 pub(crate) use problem::{Problem, cut, cut_to};
 pub(crate) use serve::{NO_ROOM, serve, serve_health, serve_operators};
 

@@ -159,7 +159,9 @@ impl Site {
         mut request: ::http::Request<Incoming>,
         (peer, alarm): (SocketAddr, Alarm),
     ) -> Response {
-        if let Some(problem) = super::browser::refused(&request) {
+        if self.whom != Whom::Probes
+            && let Some(problem) = self.app.rejection(&request)
+        {
             return self.app.bad(&problem);
         }
         // Nearly all ask for this, and a router costs more than the answer.

@@ -12,6 +12,16 @@ pub(super) const MAX_ARGUMENTS: usize = 1024;
 /// The most bytes of one command, which is what a connection may make the server keep.
 pub(super) const MAX_COMMAND: usize = 256 << 10;
 
+/// The most commands between `MULTI` and `EXEC`...
+pub(super) const MAX_QUEUED: usize = 2048;
+
+/// ...and their bytes, as they were received: with words of usual lengths, as many commands.
+pub(super) const MAX_QUEUED_BYTES: usize = 128 << 10;
+
+/// How many commands `EXEC` runs before the others of its thread go first: less than a millisecond
+/// of work.
+pub(super) const EXEC_STEP: usize = 256;
+
 /// The longest inline command, which people type.
 pub(super) const MAX_INLINE: usize = 8 << 10;
 
@@ -40,8 +50,8 @@ pub(super) const KEPT_BUFFERS: usize = 2 * WRITE_BUFFER;
 /// How many bytes of a client's word an error repeats.
 pub(super) const SHOWN_VALUE: usize = 64;
 
-/// How many connections at once unless the operator says otherwise: with [`MAX_COMMAND`] each, a
-/// gigabyte at the very worst.
+/// How many connections at once unless the operator says otherwise: with [`MAX_COMMAND`] and
+/// [`MAX_QUEUED_BYTES`] each, whose room is at most twice as much, two gigabytes at the very worst.
 pub(super) const CONNECTIONS: usize = 4096;
 
 /// How long a new connection may say nothing.

@@ -84,6 +84,9 @@ where
             if input.bytes().is_empty() {
                 break;
             }
+            if session.is_in_exec() {
+                yield_now().await;
+            }
         }
         if session.is_over() {
             linger(stream, bounds).await;

@@ -5,6 +5,8 @@ use std::hint::black_box;
 use super::parse::number;
 use super::session::RespSession;
 use super::write::{Protocol, Writer, shown};
+use crate::bounds::DATABASES;
+use crate::client_limits::Database;
 use crate::resp::bounds::MAX_CLIENT_NAME;
 
 type Answered = Result<(), String>;
@@ -43,7 +45,7 @@ pub(super) fn answer(
     } else if is("ECHO") {
         echo(arguments, writer)
     } else if is("SELECT") {
-        select(arguments, writer)
+        select(session, arguments, writer)
     } else if is("CLIENT") {
         client(session, &arguments[1..], writer)
     } else if is("COMMAND") {
@@ -72,14 +74,14 @@ fn echo(arguments: &[&[u8]], writer: &mut Writer<'_>) -> Answered {
     Ok(())
 }
 
-fn select(arguments: &[&[u8]], writer: &mut Writer<'_>) -> Answered {
-    match arguments {
-        [_, index] if number(index) == Some(0) => writer.simple("OK"),
-        [_, index] => {
-            return Err(format!("ERR DB index is {}, must be 0: there is only one", shown(index)));
-        }
-        _ => return usage("SELECT 0"),
-    }
+fn select(session: &mut RespSession, arguments: &[&[u8]], writer: &mut Writer<'_>) -> Answered {
+    let [_, index] = arguments else { return usage("SELECT n") };
+    let Some(database) = number(index).and_then(Database::new) else {
+        let last = DATABASES - 1;
+        return Err(format!("ERR DB index is {}, must be from 0 to {last}", shown(index)));
+    };
+    session.database = database;
+    writer.simple("OK");
     Ok(())
 }
 

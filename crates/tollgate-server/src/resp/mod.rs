@@ -3,10 +3,12 @@
 //! Bytes become commands in `parse.rs` and `inline.rs`, replies become bytes in `write.rs`. A
 //! `RespSession` answers the commands of one connection and does no I/O of its own; `connection.rs`
 //! reads and writes for it in room that `buffers.rs` lends, and `serve.rs` accepts connections. What
-//! a store elsewhere must answer is put off, and waited for in `remote.rs`.
+//! a store elsewhere must answer is put off, and waited for in `remote.rs`. `commands.rs` lists the
+//! commands, and `transaction.rs` queues those between `MULTI` and `EXEC`.
 
 mod bounds;
 mod buffers;
+mod commands;
 mod connection;
 mod counts;
 mod greet;
@@ -19,6 +21,7 @@ mod serve;
 mod session;
 mod threads;
 mod throttle;
+mod transaction;
 mod write;
 
 use std::net::IpAddr;

@@ -132,7 +132,7 @@ fn text<'a>(what: &str, word: &'a [u8], bounds: &Bounds) -> Result<&'a str, Wron
 
 pub(super) fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), String> {
     refuse_error(ruling)?;
-    writer.map(8);
+    writer.map(10);
     named(writer, "allowed").integer(i64::from(ruling.is_allowed()));
     limited(named(writer, "limit"), ruling.limit());
     limited(named(writer, "remaining"), ruling.remaining());
@@ -141,6 +141,9 @@ pub(super) fn ruled(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), Stri
     named(writer, "delay_ms").integer(millis(ruling.delay()));
     name(named(writer, "rule"), ruling.public_rule());
     named(writer, "reason").bulk(reason(ruling.reason()).as_bytes());
+    // Fields are only added here, at the end: clients may read the answer by position.
+    named(writer, "degraded").integer(i64::from(ruling.is_degraded()));
+    named(writer, "leased").integer(i64::from(ruling.is_leased()));
     Ok(())
 }
 

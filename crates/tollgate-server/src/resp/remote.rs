@@ -12,13 +12,26 @@ use super::session::RespSession;
 use super::throttle::{self, Numbers};
 use super::write::Writer;
 use crate::backend::Backend;
+use crate::client_limits::Database;
 use crate::metrics::{Transport, add};
 
 /// A command that waits for the store. What it holds is no longer than what was read.
 #[derive(Debug)]
 pub(super) enum Pending {
-    Throttle { numbers: Numbers, key: Vec<u8>, quantity: u64 },
-    Policy { verb: Verb, arguments: Vec<Vec<u8>> },
+    Throttle {
+        numbers: Numbers,
+        key: Vec<u8>,
+        quantity: u64,
+    },
+    Policy {
+        verb: Verb,
+        arguments: Vec<Vec<u8>>,
+    },
+    /// `DEL`, with each key once.
+    Delete {
+        database: Database,
+        keys: Vec<Vec<u8>>,
+    },
 }
 
 /// What becomes of a command.
@@ -38,6 +51,8 @@ enum Told {
     Ruled(Ruling),
     Stands(Ruling),
     Reset(bool),
+    /// The number of keys that were reset.
+    Deleted(u64),
 }
 
 impl RespSession {
@@ -60,10 +75,17 @@ impl RespSession {
     /// The command, if it needs the store; one that is wrong does not.
     fn pending(&self, arguments: &[&[u8]]) -> Option<Pending> {
         let name = arguments.first().filter(|_| self.authenticated)?;
-        if let Some(kind) = throttle::kind(name) {
+        if let Some(kind) = throttle::kind(name, self.database) {
             let ask = throttle::read(kind, arguments, self.bounds()).ok()?;
             let (numbers, quantity) = (ask.numbers, ask.quantity);
             return Some(Pending::Throttle { numbers, key: ask.key.to_vec(), quantity });
+        }
+        if throttle::is_delete(name) {
+            let keys = throttle::keys(arguments, self.bounds()).ok()?;
+            let mut keys: Vec<_> = keys.iter().map(|key| key.to_vec()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            return Some(Pending::Delete { database: self.database, keys });
         }
         let verb = policy::verb(name)?;
         policy::read(verb, &self.shared.app, &arguments[1..]).ok()?;
@@ -106,6 +128,16 @@ impl Pending {
                 throttle::watch(app, numbers.kind, (key, *quantity), &decision);
                 Ok(Told::Decided(*numbers, decision))
             }
+            Pending::Delete { database, keys } => {
+                let mut deleted = 0;
+                for some in keys.chunks(app.settings.bounds.pipeline.max(1)) {
+                    let reset = some.iter().map(|key| app.limits.reset(*database, key));
+                    for known in join_all(reset).await {
+                        deleted += u64::from(known.map_err(away)?);
+                    }
+                }
+                Ok(Told::Deleted(deleted))
+            }
             Pending::Policy { verb, arguments } => {
                 let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
                 Ok(match policy::read(*verb, app, &arguments).map_err(|wrong| wrong.text)? {
@@ -139,6 +171,7 @@ impl Told {
             Told::Ruled(ruling) => return policy::ruled(ruling, writer),
             Told::Stands(ruling) => return policy::status(ruling, writer),
             Told::Reset(known) => writer.integer(i64::from(*known)),
+            Told::Deleted(keys) => writer.units(*keys),
         }
         Ok(())
     }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use tollgate::Limiter;
 
+use super::commands::unknown;
 use super::parse::{Arguments, Parsed, parse};
 use super::remote::{Pending, Put};
 use super::throttle::{self, Batch, Numbers};
-use super::write::{Protocol, Writer, shown};
+use super::transaction::{CommandProgress, Transaction};
+use super::write::{Protocol, Writer};
 use super::{Shared, Wrong, greet, policy};
 use crate::backend::Backend;
 use crate::bounds::Bounds;
-use crate::client_limits::ClientLimiter;
+use crate::client_limits::{ClientLimiter, Database};
 use crate::metrics::add;
 use crate::resp::bounds::WRITE_BUFFER;
 
@@ -39,6 +41,9 @@ pub struct RespSession {
     pub(super) name: Box<[u8]>,
     pub(super) authenticated: bool,
     pub(super) over: bool,
+    pub(super) database: Database,
+    /// The commands since `MULTI`.
+    pub(super) transaction: Option<Box<Transaction>>,
     /// The limit that was used last, found again without a lock.
     last: Option<(Numbers, ClientLimiter)>,
     /// How many bytes the command at the front takes at least.
@@ -57,6 +62,8 @@ impl RespSession {
             protocol: Protocol::Resp2,
             name: Box::default(),
             over: false,
+            database: Database::FIRST,
+            transaction: None,
             last: None,
             needed: 0,
             waiting: Vec::new(),
@@ -64,8 +71,8 @@ impl RespSession {
     }
 
     /// Answers the whole commands at the front of `input` into `out`, and says how many bytes
-    /// they took. Stops early once `out` is full; what is left is to be given again, with what
-    /// follows it. Commands that need a store elsewhere are put off until
+    /// they took. Stops early once `out` is full, and in long transactions; what is left is to be
+    /// given again, with what follows it, as long as anything is answered. Commands that need a store elsewhere are put off until
     /// [`ask_store`](Self::ask_store).
     pub fn answer(&mut self, input: &[u8], out: &mut Vec<u8>) -> usize {
         let mut used = 0;
@@ -74,15 +81,17 @@ impl RespSession {
         while !self.over && writer.out.len() < WRITE_BUFFER && input.len() - used >= self.needed {
             match parse(&input[used..], &mut arguments) {
                 Ok(Parsed::Command(length)) => {
-                    let put = self.put_off(&arguments);
-                    if put == Put::Later {
+                    let progress = if self.transaction.is_some() && !arguments.is_empty() {
+                        let bytes = &input[used..used + length];
+                        self.answer_in_transaction(&arguments, bytes, &mut writer)
+                    } else {
+                        self.answer_or_put_off(&arguments, &mut batch, &mut writer)
+                    };
+                    if progress == CommandProgress::Unfinished {
                         break;
                     }
                     used += length;
                     self.needed = 0;
-                    if put == Put::Now {
-                        self.command(&arguments, &mut batch, &mut writer);
-                    }
                 }
                 // What waits is answered before the error that ends it all.
                 Err(_) if self.waits_for_store() => break,
@@ -99,9 +108,29 @@ impl RespSession {
         if self.over { input.len() } else { used }
     }
 
+    /// Returns `true` if `EXEC` has been answered in part.
+    pub(super) fn is_in_exec(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.is_begun())
+    }
+
     /// Whether the connection is to be closed once `out` is written.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// Answers a command outside of a transaction, or puts it off.
+    pub(super) fn answer_or_put_off<'a>(
+        &mut self,
+        arguments: &Arguments<'a>,
+        batch: &mut Batch<'a>,
+        writer: &mut Writer<'_>,
+    ) -> CommandProgress {
+        match self.put_off(arguments) {
+            Put::Later => return CommandProgress::Unfinished,
+            Put::Off => {}
+            Put::Now => self.command(arguments, batch, writer),
+        }
+        CommandProgress::Done
     }
 
     fn command<'a>(
@@ -113,7 +142,7 @@ impl RespSession {
         let Some(name) = arguments.first() else {
             return;
         };
-        let answered = match throttle::kind(name) {
+        let answered = match throttle::kind(name, self.database) {
             Some(kind) if self.authenticated => {
                 let asked = throttle::read(kind, arguments, self.bounds());
                 asked.map(|ask| self.throttle(&ask, batch, writer))
@@ -143,7 +172,7 @@ impl RespSession {
     }
 
     /// Decides all that wait: before anything else is answered, so that answers keep their order.
-    fn decide(&mut self, batch: &mut Batch<'_>, writer: &mut Writer<'_>) {
+    pub(super) fn decide(&mut self, batch: &mut Batch<'_>, writer: &mut Writer<'_>) {
         let Some(numbers) = batch.waiting() else {
             return;
         };
@@ -181,14 +210,23 @@ impl RespSession {
                 Backend::Redis(_) => policy::read(verb, app, &arguments[1..]).map(drop),
             };
         }
-        let answered = greet::answer(self, name, arguments, writer).unwrap_or_else(|| {
-            Err(format!(
-                "ERR unknown command {}, known are CL.THROTTLE, THROTTLE, TG.CHECK, TG.PEEK, \
-                 TG.STATUS, TG.RESET, PING, ECHO, HELLO, AUTH, SELECT, CLIENT, COMMAND, INFO, QUIT",
-                shown(name)
-            ))
-        });
-        answered.map_err(Wrong::from)
+        if let Some(answered) = self.begin_transaction(arguments, writer) {
+            return answered;
+        }
+        if throttle::is_delete(name) {
+            return self.delete(arguments, writer);
+        }
+        let answered = greet::answer(self, name, arguments, writer);
+        answered.unwrap_or_else(|| Err(unknown(name))).map_err(Wrong::from)
+    }
+
+    /// Resets keys in memory. Over Redis only what is wrong was not put off.
+    fn delete(&self, arguments: &[&[u8]], writer: &mut Writer<'_>) -> Result<(), Wrong> {
+        let keys = throttle::keys(arguments, self.bounds())?;
+        let limits = &self.shared.app.limits;
+        let reset = keys.iter().filter(|key| limits.reset_in_memory(self.database, key));
+        writer.units(reset.count() as u64);
+        Ok(())
     }
 
     pub(super) fn bounds(&self) -> &Bounds {

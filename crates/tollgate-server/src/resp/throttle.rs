@@ -11,7 +11,7 @@ use super::parse::number;
 use super::write::{Writer, seconds, shown, units};
 use crate::app::App;
 use crate::bounds::{Bound, Bounds};
-use crate::client_limits::Kind;
+use crate::client_limits::{Database, Kind};
 use crate::metrics::Transport;
 
 /// How many commands are decided at once: what the core looks for at the same time.
@@ -29,7 +29,7 @@ pub(super) struct Numbers {
 impl Numbers {
     pub(super) fn limit(self) -> Limit {
         let burst = match self.kind {
-            Kind::Cell => self.max_burst.saturating_add(1),
+            Kind::Cell(_) => self.max_burst.saturating_add(1),
             _ => self.max_burst,
         };
         Limit::token_bucket(self.count, Duration::from_secs(self.period_secs)).burst(burst)
@@ -110,17 +110,37 @@ pub(super) fn watch(app: &App, kind: Kind, (key, cost): (&[u8], u64), decision: 
 
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::Cell => "CL.THROTTLE",
+        Kind::Cell(_) => "CL.THROTTLE",
         _ => "THROTTLE",
     }
 }
 
 /// Which of the two a command is.
-pub(super) fn kind(name: &[u8]) -> Option<Kind> {
+pub(super) fn kind(name: &[u8], database: Database) -> Option<Kind> {
     if name.eq_ignore_ascii_case(b"CL.THROTTLE") {
-        Some(Kind::Cell)
+        Some(Kind::Cell(database))
     } else {
-        name.eq_ignore_ascii_case(b"THROTTLE").then_some(Kind::Crab)
+        name.eq_ignore_ascii_case(b"THROTTLE").then_some(Kind::Crab(database))
+    }
+}
+
+/// Returns `true` if a command resets keys of all limits that clients bring.
+pub(super) fn is_delete(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"DEL")
+}
+
+/// Reads the keys of `DEL`, or says what is wrong with them.
+pub(super) fn keys<'s, 'a>(
+    arguments: &'s [&'a [u8]],
+    bounds: &Bounds,
+) -> Result<&'s [&'a [u8]], Wrong> {
+    let [_, keys @ ..] = arguments else { return Ok(&[]) };
+    if keys.is_empty() {
+        return Err("ERR wrong number of arguments, must be DEL key ...".to_owned().into());
+    }
+    match keys.iter().find(|key| key.len() > bounds.key_length) {
+        Some(key) => Err(too_long("key", key, bounds)),
+        None => Ok(keys),
     }
 }
 
@@ -144,7 +164,7 @@ pub(super) fn read<'a>(
         return Err(too_long("key", key, bounds));
     }
     let least_burst = match kind {
-        Kind::Cell => 0,
+        Kind::Cell(_) => 0,
         _ => 1,
     };
     Ok(Ask {
@@ -196,7 +216,7 @@ impl Figures {
     fn write(&self, numbers: Numbers, writer: &mut Writer<'_>) {
         let remaining = units(self.remaining);
         writer.five(match numbers.kind {
-            Kind::Cell => [
+            Kind::Cell(_) => [
                 i64::from(!self.allowed),
                 units(numbers.max_burst.saturating_add(1)),
                 remaining,

@@ -85,8 +85,8 @@ impl Resp {
         if head.starts_with("-ERR") {
             return Told::wrong();
         }
-        assert_eq!(head, "*16");
-        let values: Vec<(String, String)> = (0..8).map(|_| (self.bulk(), self.bulk())).collect();
+        assert_eq!(head, "*20");
+        let values: Vec<(String, String)> = (0..10).map(|_| (self.bulk(), self.bulk())).collect();
         let of = |name: &str| values.iter().find(|(of, _)| of == name).unwrap().1.clone();
         let retry = of("retry_after").parse::<i64>().unwrap();
         Told {

@@ -11,6 +11,7 @@ mod fuzz_resp;
 mod generated;
 mod grpc;
 mod hostile;
+mod hosts;
 mod http;
 mod own_limits;
 mod public_names;

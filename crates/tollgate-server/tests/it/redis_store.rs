@@ -151,6 +151,34 @@ fn limits_that_clients_bring_are_shared_too() {
 }
 
 #[test]
+fn transactions_over_redis_are_answered_in_order_and_del_resets_for_all_servers() {
+    let [one, other] = two("transactions", &slow_policy());
+    let throttles = "CL.THROTTLE transactions 99 1 3600\r\n".repeat(101);
+    let last = "SELECT 5\r\nTHROTTLE transactions 1 1 3600\r\nTG.CHECK COST 11 user ana\r\n";
+    let told = one.resp(&format!("MULTI\r\nPING\r\n{throttles}{last}EXEC\r\nPING\r\n"));
+    let queued = "+QUEUED\r\n".repeat(105);
+    let answers = told.strip_prefix(&format!("+OK\r\n{queued}*105\r\n+PONG\r\n"));
+    let answers = answers.unwrap_or_else(|| panic!("{told}"));
+    let left = (0..100).rev().map(|left| format!("*5\r\n:0\r\n:100\r\n:{left}\r\n"));
+    let rest = left.fold(answers, |rest, expected| {
+        rest.split_once(&expected).unwrap_or_else(|| panic!("{expected} in {rest}")).1
+    });
+    let (_, rest) = rest.split_once("*5\r\n:1\r\n:100\r\n:0\r\n").expect("the last is limited");
+    let (_, rest) = rest.split_once("+OK\r\n*5\r\n:1\r\n:1\r\n:0\r\n").expect("database 5");
+    assert!(rest.contains("-ERR cost exceeds capacity") && rest.ends_with("+PONG\r\n"), "{rest}");
+    let reset = other.resp("DEL transactions nobody transactions\r\nDEL transactions\r\n");
+    assert_eq!(reset, ":1\r\n:0\r\n");
+    let fresh = other.resp("CL.THROTTLE transactions 99 1 3600\r\n");
+    assert!(fresh.starts_with("*5\r\n:0\r\n:100\r\n:99\r\n"), "{fresh}");
+    let other_database =
+        one.resp("SELECT 5\r\nDEL transactions\r\nSELECT 0\r\nDEL transactions\r\n");
+    assert_eq!(other_database, "+OK\r\n:1\r\n+OK\r\n:1\r\n");
+    let aborted =
+        one.resp("MULTI\r\nTHROTTLE transactions 1 1 3600\r\nDEL\r\nEXEC\r\nDEL transactions\r\n");
+    assert!(aborted.ends_with("errors.\r\n:0\r\n"), "{aborted}");
+}
+
+#[test]
 fn while_redis_is_away_it_answers_by_itself_and_says_so() {
     let redis = RedisServer::start();
     let proxy = FaultProxy::to(redis.port());
@@ -164,6 +192,10 @@ fn while_redis_is_away_it_answers_by_itself_and_says_so() {
         told["degraded"] == true && ready.body.starts_with(DEGRADED)
     });
     assert!(server.resp("THROTTLE ana 3 1 3600\r\n").starts_with("*5\r\n:1\r\n:3\r\n:2\r\n"));
+    let degraded = server.resp("TG.CHECK user ben\r\n");
+    assert!(degraded.ends_with("degraded\r\n:1\r\n$6\r\nleased\r\n:0\r\n"), "{degraded}");
+    let deleted = server.resp("DEL ana\r\n");
+    assert!(deleted.starts_with("-ERR ") && deleted.lines().count() == 1, "{deleted}");
     let own = r#"{"key": "ana", "limits": ["2/h"]}"#;
     let told = server.post("/v1/check", own).json();
     assert_eq!((&told["degraded"], &told["remaining"]), (&true.into(), &1.into()));
@@ -276,6 +308,12 @@ fn a_server_says_what_is_leased_and_gives_it_back_when_it_stops() {
         if told["leased"] == true { Ok(told) } else { Err(told) }
     });
     assert_eq!((&told["rule"], &told["rules"][0]["leased"]), (&"per-user".into(), &true.into()));
+    eventually("a leased decision over the Redis protocol", || {
+        taken += 1;
+        let told = one.resp("TG.CHECK user ana\r\n");
+        let is_leased = told.ends_with("degraded\r\n:0\r\n$6\r\nleased\r\n:1\r\n");
+        if is_leased { Ok(()) } else { Err(told) }
+    });
     let metrics = one.metrics();
     let count = |name: &str| metric_in(&metrics, &format!("tollgate_{name}")).unwrap();
     assert!(count("lease_borrows_total") >= 1 && count("lease_charges_total") >= 1);

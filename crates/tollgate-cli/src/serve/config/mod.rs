@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use tollgate::{Dialect, Verbosity, WhenFull};
-use tollgate_server::{AdminListen, Bounds, ProxyHeaders, Tls, TlsListener};
+use tollgate_server::{AdminListen, Bounds, HostName, ProxyHeaders, Tls, TlsListener};
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use file::read_both;
@@ -41,6 +41,7 @@ pub(super) struct Config {
     pub(super) admin_token_read: Option<String>,
     pub(super) admin_token_write: Option<String>,
     pub(super) insecure_admin: bool,
+    pub(super) allowed_hosts: Vec<HostName>,
     pub(super) audit: Option<PathBuf>,
     pub(super) envoy_config: Option<PathBuf>,
     pub(super) strict: bool,

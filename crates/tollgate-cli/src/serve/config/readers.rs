@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use tollgate_redis::{RedisStore, StoreError};
-use tollgate_server::{AdminListen, AdminRole, AdminTokens, TlsListener};
+use tollgate_server::{AdminListen, AdminRole, AdminTokens, HostName, HostNameError, TlsListener};
 use tollgate_tower::ClientIp;
 use tracing_subscriber::filter::Targets;
 
@@ -44,6 +44,11 @@ pub(super) fn tls_listeners(text: &str) -> Result<Vec<TlsListener>, String> {
         _ => Err("must be http, grpc, resp or admin, several with commas between".to_owned()),
     };
     text.split(',').map(listener).collect()
+}
+
+/// A name under which the server may be asked.
+pub(super) fn host_name(text: &str) -> Result<HostName, String> {
+    text.parse().map_err(|wrong: HostNameError| wrong.to_string())
 }
 
 pub(super) fn secret(text: &str) -> Result<String, String> {
@@ -170,6 +175,14 @@ mod tests {
         assert_eq!(tls_listeners("http, grpc"), two);
         for wrong in ["", "all", "http,", "https", "health"] {
             assert!(tls_listeners(wrong).unwrap_err().contains("http, grpc, resp or admin"));
+        }
+    }
+
+    #[test]
+    fn a_host_name_is_a_name_alone() {
+        assert!(host_name("Tollgate.example").is_ok());
+        for wrong in ["", "https://tollgate.example", "tollgate.example:8080", "*"] {
+            assert!(host_name(wrong).unwrap_err().contains("without scheme, port"), "{wrong}");
         }
     }
 

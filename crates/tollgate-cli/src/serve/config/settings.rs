@@ -7,8 +7,8 @@ use tollgate_server::ProxyHeaders;
 
 use super::LogFormat;
 use super::readers::{
-    admin, brief, flag, header_attribute, listen, log_level, network, path, secret, store, threads,
-    time, tls_listeners, token, up_to, wait, whole,
+    admin, brief, flag, header_attribute, host_name, listen, log_level, network, path, secret,
+    store, threads, time, tls_listeners, token, up_to, wait, whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -100,6 +100,14 @@ pub(crate) static SETTINGS: &[Setting] = &[
         |config, text| flag(text).map(|insecure| config.insecure_admin = insecure),
     )
     .default("false"),
+    Setting::new(
+        ("allowed_hosts", "allowed-host", "NAME"),
+        Shape::Texts,
+        "The only host names under which to answer HTTP, beside IP addresses and localhost; /v1/authorize, /v1/ext_authz and health checks are answered under any",
+        |config, text| host_name(text).map(|name| config.allowed_hosts.push(name)),
+    )
+    .otherwise("any; none for the dashboard and the admin API without a token")
+    .many(|config| config.allowed_hosts.clear()),
     Setting::new(
         ("audit", "audit", "FILE"),
         Shape::Path,

@@ -143,7 +143,7 @@ impl TestServer {
 
     /// Sends a request such as `GET /readyz` over HTTP.
     pub(crate) fn request(&self, line: &str, headers: &[&str], body: &str) -> Answer {
-        let mut request = format!("{line} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n");
+        let mut request = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
         headers.iter().for_each(|header| request += &format!("{header}\r\n"));
         request += &format!("content-length: {}\r\n\r\n{body}", body.len());
         let mut stream = self.connect();

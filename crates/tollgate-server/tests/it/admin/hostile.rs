@@ -107,7 +107,8 @@ fn a_body_that_is_too_long_is_refused_before_it_is_read() {
     {
         let head = format!("{line} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {WRITE}\r\n");
         server.send(format!("{head}content-length: {length}\r\n\r\n")).problem(413);
-        let unknown = format!("{line} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n");
+        let unknown =
+            format!("{line} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
         server.send(unknown).problem(401);
     }
     ask(&server, WRITE, "PUT /admin/v1/policy", "\u{0}\u{0}").problem(422);

@@ -155,7 +155,8 @@ fn insecure_lets_in_this_machine_and_no_page_of_another_site() {
     for site in ["same-origin", "none"] {
         assert_eq!(ask(here, &[&format!("sec-fetch-site: {site}")]).0, 200, "{site}");
     }
-    assert_eq!(ask("host: evil.example\r\n", &[]).0, 401, "a name that leads here");
+    assert_eq!(ask("host: evil.example\r\n", &[]).0, 421, "a name that leads here");
+    assert_eq!(ask("host: 10.0.0.1\r\n", &[]).0, 401, "an address of another machine");
 }
 
 #[test]

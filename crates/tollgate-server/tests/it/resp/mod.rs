@@ -6,3 +6,4 @@ mod guesses;
 mod hostile;
 mod splits;
 mod support;
+mod transactions;

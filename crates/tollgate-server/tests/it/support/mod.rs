@@ -149,7 +149,7 @@ impl TestServer {
     pub(crate) fn ask_at(&self, address: SocketAddr, line: &str, headers: &[&str]) -> Answer {
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         let mut connection = Connection::to(address);
-        connection.write(format!("{line} HTTP/1.1\r\nhost: t\r\n{headers}\r\n"));
+        connection.write(format!("{line} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n"));
         connection.read().expect("an answer")
     }
 
