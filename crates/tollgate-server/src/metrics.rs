@@ -9,6 +9,7 @@ use tollgate_redis::Histogram;
 
 use crate::bounds::{BOUNDS, Bound, MAX_COUNTED};
 use crate::resp::Counters;
+use crate::snapshots::SnapshotMetrics;
 
 /// The last two are counted beside the first four, of which each decision has one.
 pub(crate) const OUTCOMES: [&str; 6] =
@@ -45,6 +46,7 @@ pub(crate) struct Metrics {
     pub(crate) reloads: Reloads,
     /// Of certificates.
     pub(crate) tls_reloads: Reloads,
+    pub(crate) snapshots: SnapshotMetrics,
     /// Requests of proxies whose clients' addresses were not believed.
     pub(crate) untrusted: AtomicU64,
 }
