@@ -1,6 +1,7 @@
 //! What is counted, in Prometheus' text format. No label has a value that clients choose.
 
 mod rules;
+mod snapshots;
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,7 @@ pub(crate) fn text(app: &App, holds: usize) -> String {
     write_certificates(&mut text, app);
     write_connections(&mut text, app);
     write_over(&mut text, app);
+    snapshots::write_snapshots(&mut text, &app.metrics.snapshots);
     let metrics = &app.metrics;
     let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let holds = u64::try_from(holds).unwrap_or(u64::MAX);

@@ -13,6 +13,7 @@ use crate::active_names::ActiveNames;
 use crate::bounds::{BOUNDS, Bound, MAX_COUNTED};
 use crate::requests_by_rule::{RequestsByRule, RuleOutcome};
 use crate::resp::Counters;
+use crate::snapshots::SnapshotMetrics;
 
 /// The last two are counted beside the first four, of which each decision has one.
 pub(crate) const OUTCOMES: [&str; 6] =
@@ -49,6 +50,7 @@ pub(crate) struct Metrics {
     pub(crate) reloads: Reloads,
     /// Of certificates.
     pub(crate) tls_reloads: Reloads,
+    pub(crate) snapshots: SnapshotMetrics,
     /// Requests of proxies whose clients' addresses were not believed.
     pub(crate) untrusted: AtomicU64,
 }

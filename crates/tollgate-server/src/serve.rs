@@ -26,6 +26,7 @@ use crate::listen::{Listener, Stop};
 use crate::metrics::Transport;
 use crate::reload::{ReloadCounts, Reloader};
 use crate::resp::{self, RespBounds};
+use crate::snapshots::SnapshotCounts;
 use crate::tls::{Acceptor, Tls, TlsError, TlsListener};
 
 /// A server to be.
@@ -113,6 +114,11 @@ impl Server {
     /// For whoever changes the policy, to count what became of it.
     pub fn reload_counts(&self) -> ReloadCounts {
         ReloadCounts::new(Arc::clone(&self.app))
+    }
+
+    /// The counts of snapshots, which are in `/metrics` from now on.
+    pub fn snapshot_counts(&self) -> SnapshotCounts {
+        SnapshotCounts::new(Arc::clone(&self.app))
     }
 
     /// For whoever is told to read files again now.

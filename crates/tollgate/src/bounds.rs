@@ -31,6 +31,15 @@ pub(crate) const MAX_KEYS: usize = match 1_usize.checked_shl(36) {
 /// How many keys a shard holds when the store is full: what one caller may have to move to grow.
 pub(crate) const KEYS_PER_SHARD: usize = 4096;
 
+/// How many keys a snapshot reads under one lock of a shard, and after how many bytes it reads no
+/// further key: some microseconds, as long as a check that waits for the lock spins. A state is read
+/// in one go: of a sliding log, up to 16 bytes for each unit of its count.
+pub(crate) const SNAPSHOT_PIECE_KEYS: usize = 64;
+pub(crate) const SNAPSHOT_PIECE_BYTES: usize = 16 << 10;
+
+/// How many blocks a snapshot copies under one lock.
+pub(crate) const SNAPSHOT_PIECE_BLOCKS: usize = 64;
+
 /// Manual blocks of a store. They are never evicted, so that they need a bound: about 40 MiB with
 /// the longest names.
 pub(crate) const MAX_MANUAL_BLOCKS: usize = 100_000;

@@ -64,7 +64,9 @@ pub use policy::{EnvoyDescriptor, EnvoyFolder, FolderLoaded, RejectedFile};
 #[cfg(feature = "file")]
 pub use policy::{FileError, Finding, Loaded};
 pub use reservation::{Reservation, ReserveError};
-pub use store::memory::{MemoryStore, MemoryStoreBuilder, SnapshotError, TooManyBlocks, WhenFull};
+pub use store::memory::{
+    MemoryStore, MemoryStoreBuilder, SnapshotError, SnapshotSummary, TooManyBlocks, WhenFull,
+};
 pub use time::{Clock, ManualClock, Timestamp};
 pub use waiting::{Acquire, AcquireError};
 #[cfg(feature = "watch")]

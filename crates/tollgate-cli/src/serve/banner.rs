@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use tollgate::{KeyPart, Listing, Numbers, Policy, Rule};
 use tollgate_server::{Tls, TlsListener};
@@ -11,7 +12,7 @@ use tollgate_server::{Tls, TlsListener};
 use super::config::Store;
 use super::sample;
 use crate::paint::{Paint, Tone, printable};
-use crate::words;
+use crate::{duration, words};
 
 /// Rules of a policy that are named one by one, and names of lists and tiers.
 const SHOWN_RULES: usize = 10;
@@ -28,8 +29,10 @@ pub(super) struct Banner<'a> {
     /// Whether clients must have a certificate.
     pub(super) known_clients: bool,
     pub(super) store: &'a Store,
-    /// Whether state in memory is written when it stops.
+    /// `true` if state in memory is written when it stops.
     pub(super) kept: bool,
+    /// How often it is written while the server runs.
+    pub(super) snapshot_interval: Option<Duration>,
     /// Where operators are answered, if there are any.
     pub(super) admin: Option<SocketAddr>,
     /// Where people look at it.
@@ -66,7 +69,9 @@ impl Banner<'_> {
         }
         match self.store {
             Store::Memory if self.kept => {
-                writeln!(out, "  state     in memory, kept in a snapshot when it stops")?;
+                let interval = self.snapshot_interval.map(duration::human);
+                let often = interval.map_or(String::new(), |every| format!("every {every} and "));
+                writeln!(out, "  state     in memory, written to a snapshot {often}when it stops")?;
             }
             Store::Memory => writeln!(out, "  state     in memory, gone when it stops")?,
             Store::Redis(_) => writeln!(out, "  state     in redis, shared by all that use it")?,

@@ -35,6 +35,7 @@ use banner::Banner;
 use config::{Config, Configured, Given, LogFormat, Reread, Store};
 use envoy_folder::FollowedFolder;
 use notify::Notify;
+use snapshot::{SnapshotFile, SnapshotWriter};
 
 pub(crate) use banner::reached;
 pub(crate) use config::{read_both, schema};
@@ -68,8 +69,8 @@ impl Serve {
         let runtime = runtime.map_err(cannot("start"))?;
         log::start(&config.log);
         configured.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let served = backend(&configured)
-            .and_then(|backend| runtime.block_on(serve(&configured, backend, (out, paint))));
+        let served = opened(&configured)
+            .and_then(|opened| runtime.block_on(serve(&configured, opened, (out, paint))));
         served.map_err(|failure| log::tell(&config.log, failure))
     }
 }
@@ -105,8 +106,17 @@ pub(crate) fn health_listener(file: Option<&Path>) -> Result<HealthListener, Fai
     Ok(HealthListener { address, has_tls })
 }
 
-/// The policy over its store, and the folder it is from, if it is.
-fn backend(configured: &Configured) -> Result<(Backend, Option<FollowedFolder>), Failure> {
+/// What a server is started with.
+struct Opened {
+    /// The policy over its store.
+    backend: Backend,
+    /// The folder that the policy is from.
+    folder: Option<FollowedFolder>,
+    snapshot: Option<SnapshotFile>,
+}
+
+/// Reads the policy and the snapshot.
+fn opened(configured: &Configured) -> Result<Opened, Failure> {
     let config = &configured.config;
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     ratelimit_variables::check(config, variable)?;
@@ -124,12 +134,18 @@ fn backend(configured: &Configured) -> Result<(Backend, Option<FollowedFolder>),
     for line in warnings.filter(|line| !configured.warnings.contains(line)) {
         tracing::warn!("{line}");
     }
-    Ok((over_store(config, loaded.policy)?, folder))
+    let snapshot = config.snapshot.as_deref().map(SnapshotFile::open).transpose()?;
+    let backend = over_store(config, loaded.policy, snapshot.as_ref())?;
+    Ok(Opened { backend, folder, snapshot })
 }
 
-fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
+fn over_store(
+    config: &Config,
+    policy: Policy,
+    snapshot: Option<&SnapshotFile>,
+) -> Result<Backend, Failure> {
     match &config.store {
-        Store::Memory => gate(config, policy).map(Backend::Memory),
+        Store::Memory => gate(config, policy, snapshot).map(Backend::Memory),
         Store::Redis(url) => {
             let wrong = |error: StoreError| Failure::Usage(vec![format!("store: {error}")]);
             // A server that is away is no reason not to start: rules say what to do then.
@@ -143,13 +159,10 @@ fn over_store(config: &Config, policy: Policy) -> Result<Backend, Failure> {
 }
 
 /// The policy over a store of its own.
-fn gate(config: &Config, policy: Policy) -> Result<Gate, Failure> {
+fn gate(config: &Config, policy: Policy, snapshot: Option<&SnapshotFile>) -> Result<Gate, Failure> {
     let store = MemoryStore::builder().max_keys(config.max_keys).when_full(config.when_full);
-    let store = match &config.snapshot {
-        Some(path) => {
-            snapshot::check(path)?;
-            snapshot::restore(path, store)?
-        }
+    let store = match snapshot {
+        Some(snapshot) => snapshot::restore(snapshot, store)?,
         None => {
             let wrong = |error| Failure::Usage(vec![format!("max_keys: {error}")]);
             store.build().map_err(wrong)?
@@ -158,20 +171,21 @@ fn gate(config: &Config, policy: Policy) -> Result<Gate, Failure> {
     Gate::on(store, policy).map_err(|error| refused(config, &error))
 }
 
-/// Keeps what there is for the next start.
-fn keep(config: &Config, backend: &Backend) -> Result<(), Failure> {
-    let (Some(path), Backend::Memory(gate)) = (&config.snapshot, backend) else {
-        return Ok(());
-    };
-    let written = snapshot::write(path, gate.store());
-    written.map_err(cannot(&format!("write the snapshot {}", path.display())))?;
-    tracing::info!("wrote the snapshot {}", path.display());
-    Ok(())
+/// Starts to write snapshots, if the state is in memory and is to be kept.
+fn write_snapshots(
+    config: &Config,
+    (backend, snapshot): (&Backend, Option<SnapshotFile>),
+    server: &Server,
+) -> Result<Option<SnapshotWriter>, Failure> {
+    let (Some(file), Backend::Memory(gate)) = (snapshot, backend) else { return Ok(None) };
+    let (store, interval) = (gate.store().clone(), config.snapshot_interval);
+    let writer = SnapshotWriter::start(file, store, interval, server.snapshot_counts());
+    writer.map(Some).map_err(cannot("start the thread for snapshots"))
 }
 
 async fn serve(
     configured: &Configured,
-    (backend, folder): (Backend, Option<FollowedFolder>),
+    Opened { backend, folder, snapshot }: Opened,
     (out, paint): (&mut impl Write, Paint),
 ) -> Result<(), Failure> {
     let (config, policy) = (&configured.config, backend.policy());
@@ -202,6 +216,7 @@ async fn serve(
         known_clients: config.tls_client_ca.is_some(),
         store: &config.store,
         kept: config.snapshot.is_some(),
+        snapshot_interval: config.snapshot_interval,
         policy: &policy,
         file: config.policy.as_deref().or(config.envoy_config.as_deref()),
     };
@@ -210,6 +225,7 @@ async fn serve(
         banner.write(out, paint)?;
     }
     banner.log();
+    let writer = write_snapshots(config, (&backend, snapshot), &server)?;
     let _alive = notify.ready();
     let stopped = server.run(async {
         signals.next().await;
@@ -221,7 +237,17 @@ async fn serve(
         Stopped::InOrder => tracing::info!("stopped"),
         _ => tracing::warn!("stopped, and cut off requests that took too long"),
     }
-    keep(config, &backend)
+    // No decision is made any more: the last snapshot holds all of them.
+    match writer {
+        Some(writer) => writer.finish().map_err(cannot(&written_as(config))),
+        None => Ok(()),
+    }
+}
+
+/// What is done when a snapshot is written.
+fn written_as(config: &Config) -> String {
+    let file = config.snapshot.as_deref().unwrap_or(Path::new(""));
+    format!("write the snapshot {}", file.display())
 }
 
 fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {

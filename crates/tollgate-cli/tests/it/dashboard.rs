@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::support::{Folder, TestServer};
 use serde_json::Value;
+use tollgate_testkit::eventually;
 
 /// The names in a text that look like our metrics.
 fn names(text: &str) -> BTreeSet<String> {
@@ -29,9 +30,14 @@ fn queries(value: &Value, found: &mut Vec<String>) {
 }
 
 /// The names of the families that a server has, with what Prometheus makes of a histogram.
-fn told(store: &str) -> BTreeSet<String> {
-    let arguments = ["--grpc", "off", "--resp", "off", "--store", store];
-    let answer = TestServer::start(&Folder::new(), &arguments).get("/metrics").body;
+fn told(arguments: &[&str]) -> BTreeSet<String> {
+    let folder = Folder::new();
+    let arguments = [&["--grpc", "off", "--resp", "off"], arguments].concat();
+    let server = TestServer::start(&folder, &arguments);
+    if arguments.contains(&"--snapshot") {
+        eventually("a snapshot", || server.get("/metrics").body.contains("tollgate_snapshot_keys"));
+    }
+    let answer = server.get("/metrics").body;
     let families = answer.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let all = families.filter_map(|line| line.split_once(' ')).flat_map(|(name, kind)| {
         let of_histogram = ["_bucket", "_sum", "_count"].map(|end| format!("{name}{end}"));
@@ -48,7 +54,8 @@ fn every_metric_of_the_dashboard_is_told_by_a_server() {
     queries(&dashboard, &mut asked);
     let asked = names(&asked.join("\n"));
     // One that is away has the same metrics.
-    let told = &told("memory") | &told("redis://127.0.0.1:1");
+    let told = &told(&["--snapshot", "state", "--snapshot-interval", "100ms"])
+        | &told(&["--store", "redis://127.0.0.1:1"]);
     assert!(asked.len() >= 15, "{asked:?}");
     let strange: Vec<_> = asked.difference(&told).collect();
     assert!(strange.is_empty(), "{strange:?} are not among {told:?}");

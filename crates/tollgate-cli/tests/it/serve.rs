@@ -465,6 +465,7 @@ fn what_it_cannot_start_with_is_told() {
         (2, &["--http", "8080"]),
         (2, &["--resp", "6380"]),
         (2, &["--grpc", "8081"]),
+        (2, &["--strict", "--envoy-config", "."]),
         (2, &["--envoy-config", "none"]),
         (2, &["--envoy-config", ".", "--policy", "wrong.toml"]),
         (2, &["--http", "off", "--grpc", "off", "--resp", "off"]),

@@ -80,6 +80,16 @@ fn what_is_printed_can_be_used_as_a_file() {
 }
 
 #[test]
+fn interval_of_snapshots_without_a_snapshot_gets_a_warning() {
+    let folder = Folder::new();
+    let alone = print_config(&folder, &[], &["--snapshot-interval", "5s"]);
+    let warning = "warning: --snapshot-interval does nothing without a snapshot (--snapshot FILE)";
+    assert!(alone.err.contains(warning), "{}", alone.err);
+    let both = ["--snapshot", "state", "--snapshot-interval", "5s"];
+    assert_eq!(print_config(&folder, &[], &both).err, "");
+}
+
+#[test]
 fn a_secret_that_is_printed_is_no_value_of_the_file() {
     let server = "[server]\nresp_password = \"s3cret\"\nstore = \"redis://:s3cret@host:6379/0\"\n\
         admin_token_read = \"s3cret-s3cret-s3cret\"\n";

@@ -1,7 +1,10 @@
 //! The OpenAPI document and the names of all metrics, compared with golden files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use tollgate::Gate;
+use tollgate_server::WrittenSnapshot;
 use tollgate_testkit::{RedisServer, assert_golden, eventually};
 
 use crate::support::{POLICY, TestServer, golden, policy, redis_gate};
@@ -69,12 +72,61 @@ fn label_names(labels: &str) -> impl Iterator<Item = String> {
     parts.map(|part| part.trim_matches([',', '=']).to_owned()).filter(|name| !name.is_empty())
 }
 
+/// A server that has written a snapshot.
+fn with_snapshots() -> TestServer {
+    let gate = Gate::new(policy(POLICY)).unwrap();
+    let summary = gate.store().snapshot(std::io::sink()).unwrap();
+    TestServer::observed(
+        gate,
+        |server| server,
+        |server| {
+            let duration = Duration::from_millis(1500);
+            server.snapshot_counts().written(WrittenSnapshot { summary, bytes: 99, duration });
+        },
+    )
+}
+
+#[test]
+fn snapshots_are_counted_only_by_servers_that_write_them() {
+    assert!(!TestServer::start().metrics().contains("tollgate_snapshot"));
+    let gate = Gate::new(policy(POLICY)).unwrap();
+    let mut counts = None;
+    let server = TestServer::observed(
+        gate.clone(),
+        |server| server,
+        |server| {
+            counts = Some(server.snapshot_counts());
+        },
+    );
+    let counts = counts.unwrap();
+    let results = || {
+        ["written", "unchanged", "failed"].map(|result| {
+            let series = format!("tollgate_snapshots_total{{result=\"{result}\"}}");
+            server.metric(&series).unwrap()
+        })
+    };
+    let last = "tollgate_snapshot_last_success_timestamp_seconds";
+    counts.failed();
+    assert_eq!((results(), server.metric(last)), ([0, 0, 1], None));
+
+    let summary = gate.store().snapshot(std::io::sink()).unwrap();
+    let taken_at = summary.taken_at().as_nanos() / 1_000_000_000;
+    counts.unchanged(&summary);
+    let duration = Duration::from_millis(1500);
+    counts.written(WrittenSnapshot { summary, bytes: 99, duration });
+    assert_eq!((results(), server.metric(last)), ([1, 1, 1], Some(taken_at)));
+    assert_eq!(server.metric("tollgate_snapshot_keys"), Some(0));
+    assert_eq!(server.metric("tollgate_snapshot_bytes"), Some(99));
+    assert!(server.metrics().contains("\ntollgate_snapshot_duration_seconds 1.5\n"));
+}
+
 #[test]
 fn metric_names_match_the_golden_file() {
     let mut families = Families::default();
     let memory = TestServer::start();
     memory.post("/v1/check", r#"{"attributes": {"user": "ana", "watched": "yes"}}"#);
     families.add(&memory.metrics());
+    families.add(&with_snapshots().metrics());
     let leased = policy(&format!("sync = \"leased\"\n{}", POLICY.replace("10/min", "10000/day")));
     let gate = redis_gate(&RedisServer::shared().url(), "exposed", leased);
     let redis = TestServer::over(gate, |server| server);

@@ -16,7 +16,16 @@ const KNOWN: [(&str, &str); 5] = [
 impl Configured {
     pub(super) fn probably_wrong(&self) -> Vec<String> {
         let doubts = self.nobody_operates().into_iter().chain(self.strict_without_folder());
-        doubts.chain(self.replaced_attributes()).collect()
+        doubts.chain(self.interval_without_snapshot()).chain(self.replaced_attributes()).collect()
+    }
+
+    /// `snapshot_interval` is for a snapshot that there is not.
+    fn interval_without_snapshot(&self) -> Option<String> {
+        let given = self.find("snapshot_interval").filter(|given| !given.is_default())?;
+        self.config
+            .snapshot
+            .is_none()
+            .then(|| format!("{} does nothing without a snapshot (--snapshot FILE)", given.name()))
     }
 
     /// `strict` is for a folder that there is not.

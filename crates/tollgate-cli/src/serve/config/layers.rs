@@ -62,6 +62,11 @@ impl Given {
         Some(Given { setting, items, source: Source::Default })
     }
 
+    /// `true` if it is the default, also if that was given.
+    pub(super) fn is_default(&self) -> bool {
+        self.items.iter().map(|item| item.text.as_str()).eq(self.setting.default)
+    }
+
     /// What the setting is called where it was given.
     pub(super) fn name(&self) -> String {
         match &self.source {
@@ -262,7 +267,8 @@ impl Configured {
         }
         if let (Some(given), Store::Redis(_)) = (self.find("snapshot"), &self.config.store) {
             let line = given.items.first().map_or(0, |item| item.line);
-            let what = "is of state in memory, and the store is a Redis: leave one out";
+            let what = "is for state in memory, and the store is a Redis, which keeps its state \
+                        itself; leave one out";
             wrong.push(given.wrong(line, what));
         }
     }

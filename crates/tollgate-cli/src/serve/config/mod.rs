@@ -51,6 +51,8 @@ pub(super) struct Config {
     pub(super) nodes: u64,
     pub(super) namespace: String,
     pub(super) snapshot: Option<PathBuf>,
+    /// `None` for a snapshot at a clean stop alone.
+    pub(super) snapshot_interval: Option<Duration>,
     pub(super) max_keys: usize,
     pub(super) when_full: WhenFull,
     pub(super) headers: Dialect,

@@ -107,6 +107,15 @@ pub(super) fn wait(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "must be a time such as 500ms, 10s or 2m, from 100ms to 1h".to_owned())
 }
 
+/// How often something is done; `None` for never.
+pub(super) fn interval(text: &str) -> Result<Option<Duration>, String> {
+    if ["off", "0", "0s"].contains(&text) {
+        return Ok(None);
+    }
+    let right = "must be off, or a time such as 10s or 5m, from 100ms to 1h";
+    wait(text).map(Some).map_err(|_| right.to_owned())
+}
+
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
 }
@@ -235,6 +244,17 @@ mod tests {
         assert_eq!(wait("100ms"), Ok(Duration::from_millis(100)));
         for wrong in ["0s", "99ms", "2h", "soon", ""] {
             assert!(wait(wrong).unwrap_err().contains("from 100ms to 1h"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_a_time_or_off() {
+        assert_eq!(interval("90s"), Ok(Some(Duration::from_secs(90))));
+        for never in ["off", "0", "0s"] {
+            assert_eq!(interval(never), Ok(None));
+        }
+        for wrong in ["", "1ms", "2h", "-1s", "often"] {
+            assert!(interval(wrong).unwrap_err().contains("from 100ms to 1h"), "{wrong}");
         }
     }
 

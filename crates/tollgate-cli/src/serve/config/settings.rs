@@ -7,8 +7,8 @@ use tollgate_server::ProxyHeaders;
 
 use super::LogFormat;
 use super::readers::{
-    admin, brief, flag, header_attribute, host_name, listen, log_level, network, path, secret,
-    store, threads, time, tls_listeners, token, up_to, wait, whole,
+    admin, brief, flag, header_attribute, host_name, interval, listen, log_level, network, path,
+    secret, store, threads, time, tls_listeners, token, up_to, wait, whole,
 };
 use super::setting::{Setting, Shape};
 
@@ -167,9 +167,16 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting::new(
         ("snapshot", "snapshot", "FILE"),
         Shape::Path,
-        "Where state in memory is written at the end and read at the start",
+        "Where state in memory is written while the server runs and at the end, and read at the start",
         |config, text| path(text).map(|file| config.snapshot = Some(file)),
     ),
+    Setting::new(
+        ("snapshot_interval", "snapshot-interval", "TIME"),
+        Shape::Text,
+        "How long a changed state waits to be written to the snapshot; off: only when the server stops",
+        |config, text| interval(text).map(|every| config.snapshot_interval = every),
+    )
+    .default("1m"),
     Setting::new(
         ("max_keys", "max-keys", "KEYS"),
         Shape::Whole,

@@ -64,7 +64,24 @@ impl TestServer {
         (soft, hard): (u32, u32),
         arguments: &[&str],
     ) -> TestServer {
-        let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+        let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard}");
+        TestServer::after_shell(folder, &limits, arguments)
+    }
+
+    /// Starts a server that cannot write files of more than this many blocks of 512 or 1024 bytes:
+    /// what is longer fails as on a full disk.
+    pub(crate) fn with_file_size_limit(
+        folder: &Folder,
+        blocks: u32,
+        arguments: &[&str],
+    ) -> TestServer {
+        // The signal would end the process before the error reaches it.
+        TestServer::after_shell(folder, &format!("trap '' XFSZ && ulimit -f {blocks}"), arguments)
+    }
+
+    /// Starts a server in the place of a shell that has run `commands`.
+    fn after_shell(folder: &Folder, commands: &str, arguments: &[&str]) -> TestServer {
+        let script = format!("{commands} && exec \"$0\" \"$@\"");
         let tollgate = command(folder.path(), &["serve"]);
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).arg(tollgate.get_program()).args(tollgate.get_args());

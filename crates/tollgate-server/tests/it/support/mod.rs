@@ -87,10 +87,20 @@ impl TestServer {
         backend: impl Into<Backend>,
         change: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> TestServer {
+        TestServer::observed(backend, change, |_| ())
+    }
+
+    /// The same; `observe` gets the server before it runs.
+    pub(crate) fn observed(
+        backend: impl Into<Backend>,
+        change: impl FnOnce(ServerBuilder) -> ServerBuilder,
+        observe: impl FnOnce(&Server),
+    ) -> TestServer {
         let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let builder = Server::builder(backend).http(free).grpc(free).resp(free).resp_threads(2);
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let server = runtime.block_on(change(builder).bind()).unwrap();
+        observe(&server);
         let address = server.http_address().unwrap();
         let (resp, grpc) = (server.resp_address().unwrap(), server.grpc_address().unwrap());
         let (admin, health) = (server.admin_address(), server.health_address());

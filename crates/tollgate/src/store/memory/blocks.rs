@@ -5,6 +5,8 @@
 //! that make the next block longer. Beyond that the least valuable record of a sample is dropped and
 //! counted.
 
+mod list;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -222,24 +224,12 @@ impl Blocks {
         }
     }
 
-    /// All records that count at `now`: keys that are blocked, or whose next block is longer.
-    pub(crate) fn list(&self, now: Timestamp) -> Vec<(Fingerprint, Blocked)> {
-        let mut all = Vec::new();
-        for shard in self.used_shards() {
-            let shard = lock(shard);
-            let records = shard.manual.iter().chain(&shard.automatic);
-            let counting = records.filter(|(_, blocked)| now < blocked.forgotten);
-            all.extend(counting.map(|(fingerprint, blocked)| (*fingerprint, blocked.clone())));
-        }
-        all
-    }
-
     /// The number of automatic records that were dropped while they still counted.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Puts a record of [`list`](Self::list) back.
+    /// Puts a record of a list back.
     ///
     /// # Errors
     /// If there would be more manual blocks than the bound.

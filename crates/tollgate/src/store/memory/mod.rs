@@ -56,7 +56,7 @@ pub(crate) use overrides::KeptOverrides;
 pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
-pub use snapshot::SnapshotError;
+pub use snapshot::{SnapshotError, SnapshotSummary};
 pub(crate) use step::{Stepped, step};
 pub use store::{MemoryStore, MemoryStoreBuilder};
 
@@ -103,6 +103,8 @@ pub(crate) struct Memory {
     pub(crate) waiting: WaitQueues,
     pub(crate) blocks: Blocks,
     pub(crate) overrides: KeptOverrides,
+    /// The snapshot that the store was restored from.
+    restored: Option<SnapshotSummary>,
 }
 
 /// How many shards suit a store of `max_keys`: small enough to grow in microseconds, and some
@@ -129,6 +131,7 @@ impl Memory {
             waiting: WaitQueues::default(),
             blocks,
             overrides: KeptOverrides::default(),
+            restored: None,
         }
     }
 

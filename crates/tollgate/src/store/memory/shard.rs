@@ -269,6 +269,14 @@ impl Shard {
         self.table.aside.as_ref()?.names.name(self.table.row(index).place)
     }
 
+    /// The bytes of the name of the key at `index`; none if it has no name.
+    pub(super) fn name_bytes(&self, index: usize) -> &[u8] {
+        match (&self.table.aside, self.table.row(index).place) {
+            (Some(aside), place @ 1..) => aside.names.get(place),
+            _ => &[],
+        }
+    }
+
     /// The words that stand for `state` in a slot.
     fn keep(&mut self, named: &Named, state: State) -> Packed {
         match state {

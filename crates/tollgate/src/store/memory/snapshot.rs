@@ -19,7 +19,9 @@
 
 mod chunks;
 mod listing;
+mod pieces;
 mod records;
+mod summary;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -27,7 +29,9 @@ use std::sync::Arc;
 
 use self::chunks::{ChunkReader, ChunkWriter};
 use self::listing::Listing;
+use self::pieces::StateReader;
 use self::records::{RecordReader, RecordWriter};
+pub use self::summary::SnapshotSummary;
 use super::blocks::Blocked;
 use super::shard::{Call, NewKey, Reclaim};
 use super::{Memory, Named, Settings};
@@ -104,10 +108,11 @@ fn malformed(what: impl Into<String>) -> SnapshotError {
 }
 
 impl Memory {
-    /// Writes all live state, one shard at a time: each key is consistent, checks go on meanwhile.
-    pub(crate) fn snapshot(&self, to: &mut dyn Write) -> io::Result<()> {
+    /// Writes all live state, a few keys at a time: each key is consistent, checks go on meanwhile.
+    pub(crate) fn snapshot(&self, to: &mut dyn Write) -> io::Result<SnapshotSummary> {
         let mut out = RecordWriter(ChunkWriter::new(to)?);
         let now = self.now();
+        let mut summary = SnapshotSummary::new(now);
         out.u64(now.as_nanos())?;
         out.bytes(&self.settings.seed)?;
         out.u64(self.settings.max_keys as u64)?;
@@ -117,51 +122,26 @@ impl Memory {
         for named in limits.all() {
             out.limit(named)?;
         }
-        for index in 0..self.shards.len() {
-            // Encoded into memory first: no check waits for the disk of the writer.
-            out.bytes(&self.shard_bytes(index, &mut limits, now.as_nanos())?)?;
+        // Encoded into memory first: no check waits for the disk of the writer.
+        let mut states = StateReader::new(self, &mut limits, now.as_nanos());
+        while let Some(records) = states.next_piece()? {
+            out.bytes(records)?;
         }
-        for (fingerprint, blocked) in self.blocks.list(now) {
+        summary.keys = states.keys();
+        for (fingerprint, blocked) in self.blocks.list_in_pieces(now).flatten() {
             out.block(fingerprint, &blocked)?;
+            summary.blocks += 1;
         }
         for (client, change) in self.overrides.list(now) {
             let mut record = Vec::new();
             write_override(&client, change.as_ref(), &mut record);
             out.bytes(&[4])?;
             out.long_bytes(&record)?;
+            summary.overrides += 1;
         }
         out.bytes(&[0])?;
-        out.0.finish()
-    }
-
-    fn shard_bytes(&self, index: usize, limits: &mut Listing, now: u64) -> io::Result<Vec<u8>> {
-        let mut out = RecordWriter(Vec::new());
-        let Some(shard) = self.shards.lock_used(index) else { return Ok(out.0) };
-        self.registry.with(|registered| {
-            for place in shard.table.taken() {
-                let row = shard.table.row(place);
-                let Some(named) = registered.get(row.limit) else { continue };
-                if shard.is_worthless(place, named, now) {
-                    continue;
-                }
-                let number = match limits.number(named) {
-                    Some(number) => number,
-                    None => {
-                        out.bytes(&[3])?;
-                        out.limit(named)?;
-                        limits.add(named)
-                    }
-                };
-                out.bytes(&[1])?;
-                out.length(index)?;
-                out.u64(row.id)?;
-                out.length(number)?;
-                out.text(shard.name(place).unwrap_or_default().as_bytes())?;
-                out.state(shard.state(place, named))?;
-            }
-            io::Result::Ok(())
-        })?;
-        Ok(out.0)
+        summary.content = out.0.finish()?;
+        Ok(summary)
     }
 
     /// A store with the state of a snapshot. `settings` say all but the seed and the shards.
@@ -180,7 +160,8 @@ impl Memory {
         if shards == 0 {
             return Err(malformed("it has no shards"));
         }
-        let memory = Memory::new(Settings { seed, shards, ..settings });
+        let mut memory = Memory::new(Settings { seed, shards, ..settings });
+        let mut summary = SnapshotSummary::new(Timestamp::from_nanos(taken_at));
         let mut limits = Vec::new();
         for _ in 0..input.length()? {
             limits.push(memory.restore_limit(&mut input)?);
@@ -189,16 +170,23 @@ impl Memory {
         loop {
             match input.array::<1>()? {
                 [0] => break,
-                [1] => memory.restore_key(&mut input, &limits, ahead)?,
+                [1] => {
+                    memory.restore_key(&mut input, &limits, ahead)?;
+                    summary.keys += 1;
+                }
                 [2] => memory.restore_block(&mut input, ahead)?,
                 [3] => limits.push(memory.restore_limit(&mut input)?),
                 [4] => memory.restore_override(&mut input)?,
                 [kind] => return Err(malformed(format!("a record is of kind {kind}"))),
             }
         }
-        input.0.finish()?;
+        summary.content = input.0.finish()?;
         // A limit without a state need not be remembered.
         memory.forget(&limits.iter().collect::<Vec<_>>());
+        let now = memory.now();
+        summary.blocks = memory.blocks.list_in_pieces(now).map(|blocks| blocks.len()).sum();
+        summary.overrides = memory.overrides.list(now).len();
+        memory.restored = Some(summary);
         Ok(memory)
     }
 

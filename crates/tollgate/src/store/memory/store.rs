@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use super::{Memory, Settings, SnapshotError, WhenFull, shards_for};
+use super::{Memory, Settings, SnapshotError, SnapshotSummary, WhenFull, shards_for};
 use crate::bounds::{DEFAULT_MAX_KEYS, MAX_KEYS};
 use crate::key::Seed;
 use crate::limit::{Limit, LimitError};
@@ -140,16 +140,40 @@ impl MemoryStore {
         self.0.reclaim();
     }
 
-    /// Writes all live state to `to`, while checks go on.
+    /// Writes all live state to `to`, while checks go on: a shard is locked for a few keys at a time,
+    /// and never while `to` is written to.
     ///
     /// Each key is consistent in itself. The snapshot holds the seed of the store's hash: keep it
     /// as confidential as you would keep the list of keys.
     ///
     /// # Errors
-    /// Where writing fails.
-    pub fn snapshot(&self, mut to: impl Write) -> io::Result<()> {
-        self.0.snapshot(&mut to)?;
-        to.flush()
+    /// If writing fails.
+    ///
+    /// ```
+    /// use tollgate::{Limit, MemoryStore};
+    ///
+    /// let store = MemoryStore::builder().build()?;
+    /// let limiter = store.limiter("api", Limit::per_day(100))?;
+    /// assert!(limiter.check("ana").is_allowed());
+    /// let mut bytes = Vec::new();
+    /// let written = store.snapshot(&mut bytes)?;
+    /// assert_eq!(written.keys(), 1);
+    ///
+    /// // Write the next one only if something has changed.
+    /// assert!(store.snapshot(std::io::sink())?.has_same_content(&written));
+    /// assert!(limiter.check("ana").is_allowed());
+    /// assert!(!store.snapshot(std::io::sink())?.has_same_content(&written));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self, mut to: impl Write) -> io::Result<SnapshotSummary> {
+        let summary = self.0.snapshot(&mut to)?;
+        to.flush()?;
+        Ok(summary)
+    }
+
+    /// The snapshot that the store was [restored](MemoryStoreBuilder::restore) from.
+    pub fn restored(&self) -> Option<&SnapshotSummary> {
+        self.0.restored.as_ref()
     }
 }
 

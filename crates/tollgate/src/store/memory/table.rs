@@ -225,6 +225,12 @@ impl Table {
         (0..self.slots.len()).filter(|index| !self.slots[*index].is_free())
     }
 
+    /// Where the rows with this id and higher ones are, in order.
+    pub(super) fn taken_from(&self, id: u64) -> impl Iterator<Item = usize> {
+        let (Ok(start) | Err(start)) = self.find(id);
+        (start..self.slots.len()).filter(|index| !self.slots[*index].is_free())
+    }
+
     /// Where up to `most` rows are, from where `id` belongs onwards, around the end.
     pub(super) fn sample(&self, id: u64, most: usize) -> impl Iterator<Item = usize> {
         // Not from its home: two keys of one run would each be in the sample of the other, and two limiters

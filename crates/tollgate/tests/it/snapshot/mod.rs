@@ -1,6 +1,7 @@
 //! Snapshots: a restart hands nobody a fresh allowance, and a damaged file hurts nobody.
 
 mod forged;
+mod summaries;
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

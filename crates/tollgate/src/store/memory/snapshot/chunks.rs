@@ -12,6 +12,7 @@ use std::io::{self, Read, Write};
 
 use siphasher::sip::SipHasher13;
 
+use super::summary::ContentHash;
 use super::{SnapshotError, malformed};
 
 const MAGIC: [u8; 8] = *b"tollgate";
@@ -25,23 +26,26 @@ pub(super) struct ChunkWriter<'a> {
     to: &'a mut dyn Write,
     chunk: Vec<u8>,
     sum: SipHasher13,
+    content: ContentHash,
 }
 
 impl<'a> ChunkWriter<'a> {
     /// Writes the preamble.
     pub(super) fn new(to: &'a mut dyn Write) -> io::Result<ChunkWriter<'a>> {
-        let mut writer = ChunkWriter { to, chunk: Vec::new(), sum: SipHasher13::new() };
+        let (sum, content) = (SipHasher13::new(), ContentHash::new());
+        let mut writer = ChunkWriter { to, chunk: Vec::new(), sum, content };
         writer.write_summed(&MAGIC)?;
         writer.write_summed(&VERSION.to_le_bytes())?;
         Ok(writer)
     }
 
-    /// Writes the last chunk.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    /// Writes the last chunk. Returns the hash of the content.
+    pub(super) fn finish(mut self) -> io::Result<u64> {
         if !self.chunk.is_empty() {
             self.write_chunk()?;
         }
-        self.write_chunk()
+        self.write_chunk()?;
+        Ok(self.content.finish())
     }
 
     fn write_chunk(&mut self) -> io::Result<()> {
@@ -49,6 +53,7 @@ impl<'a> ChunkWriter<'a> {
         let length = u32::try_from(chunk.len()).map_err(io::Error::other)?;
         self.write_summed(&length.to_le_bytes())?;
         self.write_summed(&chunk)?;
+        self.content.add(&chunk);
         self.to.write_all(&self.sum.finish().to_le_bytes())?;
         self.chunk = chunk;
         self.chunk.clear();
@@ -84,13 +89,15 @@ pub(super) struct ChunkReader<'a> {
     read: usize,
     is_last: bool,
     sum: SipHasher13,
+    content: ContentHash,
 }
 
 impl<'a> ChunkReader<'a> {
     /// Reads the preamble.
     pub(super) fn new(from: &'a mut dyn Read) -> Result<ChunkReader<'a>, SnapshotError> {
-        let sum = SipHasher13::new();
-        let mut reader = ChunkReader { from, chunk: Vec::new(), read: 0, is_last: false, sum };
+        let (sum, content) = (SipHasher13::new(), ContentHash::new());
+        let chunk = Vec::new();
+        let mut reader = ChunkReader { from, chunk, read: 0, is_last: false, sum, content };
         if reader.read_summed::<8>()? != MAGIC {
             return Err(malformed(
                 "it does not begin with \"tollgate\", give a file written by snapshot",
@@ -105,8 +112,8 @@ impl<'a> ChunkReader<'a> {
         Ok(reader)
     }
 
-    /// Checks that nothing is left.
-    pub(super) fn finish(mut self) -> Result<(), SnapshotError> {
+    /// Checks that nothing is left. Returns the hash of the content.
+    pub(super) fn finish(mut self) -> Result<u64, SnapshotError> {
         if self.read == self.chunk.len() && !self.is_last {
             self.read_chunk()?;
         }
@@ -114,7 +121,7 @@ impl<'a> ChunkReader<'a> {
             return Err(malformed("it has content after its last record"));
         }
         match self.from.read_exact(&mut [0]) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(self.content.finish()),
             Err(error) => Err(error.into()),
             Ok(()) => Err(malformed("bytes follow its end, restore from an undamaged file")),
         }
@@ -136,6 +143,7 @@ impl<'a> ChunkReader<'a> {
         if u64::from_le_bytes(sum) != self.sum.finish() {
             return Err(damaged("its checksum is wrong, restore from an undamaged file"));
         }
+        self.content.add(&chunk);
         (self.chunk, self.is_last) = (chunk, length == 0);
         Ok(())
     }
