@@ -36,7 +36,7 @@ const fn asset(path: &'static str, of_type: &'static str, bytes: &'static [u8]) 
     Asset { path, of_type, bytes, tag: OnceLock::new() }
 }
 
-static ASSETS: [Asset; 17] = [
+static ASSETS: [Asset; 18] = [
     asset("/", HTML, include_bytes!("assets/index.html")),
     asset("/page/icon.svg", SVG, include_bytes!("assets/icon.svg")),
     asset("/page/page.css", CSS, include_bytes!("assets/page.css")),
