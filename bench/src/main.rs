@@ -20,6 +20,7 @@ mod report;
 mod resp;
 mod rows;
 mod serving;
+mod snapshot;
 mod stream;
 mod table;
 mod tails;
@@ -70,6 +71,8 @@ enum Part {
     Acquire,
     /// Only the gate: a policy beside the same charges by hand, and replacing a large one.
     Gate,
+    /// Only snapshots: how long one of a million keys takes, and the tail of checks meanwhile.
+    Snapshot,
     /// Only lists of globs: a check of one long value, and loading a large list.
     Globs,
     /// Only Redis: our script beside a plain one on a server of its own, and a flood.
@@ -108,6 +111,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Some(Part::Hash) => parts::hashes(&arguments.pace(ProgressBar::hidden())),
         Some(Part::Acquire) => acquire::run(if arguments.quick { 5 } else { 15 }),
         Some(Part::Gate) => gate::run(&arguments.pace(ProgressBar::hidden())),
+        Some(Part::Snapshot) => snapshot::run(if arguments.quick { 5 } else { 15 }),
         Some(Part::Globs) => globs::run(if arguments.quick { 11 } else { 60 }),
         Some(Part::Redis) => redis::run(if arguments.quick { 20 } else { 60 }),
         Some(Part::Lease) => lease::run(if arguments.quick { 10 } else { 40 }),
