@@ -197,7 +197,7 @@ class DashboardKeys(BrowserTest):
         limit.send_keys("70/min")
         self.screenshot("override")
         self.confirm()
-        self.until(lambda: "70/min, by an override" in self.text(card), "it is in force")
+        self.until(lambda: "70/min, by a run-time override" in self.text(card), "it is in force")
         self.assertEqual(self.check(tenant="globex")["limit"], 70)
         self.visit("keys")
         listed = lambda: [(row["Client"], row["Has"]) for row in self.rows("#overrides")]

@@ -94,7 +94,7 @@ class Top(unittest.TestCase):
             self.assertTrue(self.check(tenant="acme")["allowed"])
             top.press("o\x15" + "50/h\r")
             top.sees("has numbers of its own for 1h00m")
-            top.sees("50/h, by an override", "of 50 left")
+            top.sees("50/h, by a run-time override", "of 50 left")
             self.assertEqual(self.check(tenant="acme")["limit"], 50)
             top.press("xy")
             top.sees("was removed")

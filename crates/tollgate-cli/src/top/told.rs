@@ -139,6 +139,9 @@ pub(super) struct RuleStanding {
     pub(super) shadow: bool,
     pub(super) numbers: Vec<String>,
     pub(super) numbers_from: String,
+    /// `policy_file` or `run_time`, of numbers from an override.
+    #[serde(default)]
+    pub(super) override_source: Option<String>,
     pub(super) allowed: bool,
     pub(super) limit: Option<u64>,
     pub(super) remaining: Option<u64>,
@@ -182,6 +185,7 @@ impl From<KeyStanding> for RuleStanding {
         RuleStanding {
             numbers: of.limits.iter().map(|limit| limit.numbers.clone()).collect(),
             numbers_from: "key".to_owned(),
+            override_source: None,
             shadow: false,
             allowed: of.blocked_ms.is_none() && figure(|of| of.retry_after_ms) < Some(1),
             limit: figure(|of| of.limit),

@@ -9,6 +9,7 @@ use tollgate::{
 };
 
 use super::call::{Answer, Call, Change, Reply, cursor, entire, object, rule, wrong};
+use super::overrides::source_word;
 use super::target::{Target, named, request};
 use crate::bounds::{MAX_NOT_APPLIED, MAX_SHOWN_KEY};
 use crate::http::{Attributes, Problem, millis, parse, reason};
@@ -117,12 +118,16 @@ fn explained(told: &mut Value, ruling: &Ruling, explanation: &Explanation) {
         _ => "none",
     }
     .into();
+    told["override_source"] = explanation.override_source.map(source_word).into();
     let all: Vec<RuleFigures<'_>> = ruling.rules().collect();
     let applies = |report: &&RuleReport| report.verdict == Verdict::Applies;
-    let applied =
-        explanation.rules.iter().filter(applies).map(|report| {
-            applied(report, all.iter().find(|figures| figures.rule() == report.rule))
-        });
+    let applied = explanation.rules.iter().filter(applies).map(|report| {
+        let mut told = applied(report, all.iter().find(|of| of.rule() == report.rule));
+        let source = explanation.override_source.map(source_word);
+        let is_overridden = report.source == NumbersSource::Override;
+        told["override_source"] = source.filter(|_| is_overridden).into();
+        told
+    });
     told["rules"] = applied.collect();
     let others = explanation.rules.iter().filter(|report| !applies(report));
     let others = others.take(MAX_NOT_APPLIED);

@@ -4,9 +4,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollgate::{Client, Limit, Numbers, Override, Policy, Timestamp};
+use tollgate::{
+    Client, Limit, ListedOverride, Numbers, Override, OverrideRemoval, OverrideSource, Policy,
+    Timestamp,
+};
 
 use super::call::{Answer, Call, Change, Reply, at, cursor, entire, object, wrong};
 use crate::bounds::MAX_SECONDS;
@@ -49,15 +53,28 @@ pub(super) async fn list(call: Call) -> Answer {
     let most = query.most(100)?;
     let after: Option<Client> = query.cursor()?;
     let mut all = call.app.backend.overrides();
-    all.sort_unstable_by(|a, b| a.client.cmp(&b.client));
-    let is_later = |of: &&Override| after.as_ref().is_none_or(|after| of.client > *after);
+    all.sort_unstable_by(|a, b| a.details.client.cmp(&b.details.client));
+    let is_later =
+        |of: &&ListedOverride| after.as_ref().is_none_or(|after| of.details.client > *after);
     let mut later = all.iter().filter(is_later).peekable();
     let page: Vec<_> = later.by_ref().take(most).collect();
-    let next = later.peek().and(page.last()).map(|last| cursor(&last.client));
+    let next = later.peek().and(page.last()).map(|last| cursor(&last.details.client));
     let now = call.now();
-    let overrides: Vec<Value> =
-        page.iter().map(|change| shown(change, entire(&change.client), now)).collect();
+    let overrides = page.iter().map(|of| {
+        let mut shown = shown(&of.details, entire(&of.details.client), now);
+        shown["source"] = source_word(of.source).into();
+        shown
+    });
+    let overrides: Vec<Value> = overrides.collect();
     Ok(Reply::Told(json!({"overrides": overrides, "next": next})))
+}
+
+/// The origin of an override in JSON.
+pub(super) fn source_word(source: OverrideSource) -> &'static str {
+    match source {
+        OverrideSource::RunTime => "run_time",
+        _ => "policy_file",
+    }
 }
 
 fn shown(change: &Override, client: Value, now: Timestamp) -> Value {
@@ -178,9 +195,22 @@ pub(super) async fn remove(mut call: Call) -> Answer {
     let client = client(&asked.client);
     let target = json!({"client": object(&client)});
     call.begun.change("remove_override", target.clone());
-    let removed = call.app.backend.remove_override(&client).await?;
-    let result = json!({"removed": removed});
+    let removal = call.app.backend.remove_override(&client).await?;
+    if removal == OverrideRemoval::InPolicy {
+        return Err(in_policy(&call));
+    }
+    let result = json!({"removed": removal == OverrideRemoval::Removed});
     Ok(Reply::Changed(Change { action: "remove_override", target, result }))
+}
+
+/// The rejection of the removal of an override that the policy has.
+fn in_policy(call: &Call) -> Problem {
+    let file = call.app.operators.policy_name().unwrap_or_else(|| "the policy".to_owned());
+    let detail = format!(
+        "the override comes from {file}: change it there, or set a run-time override for this \
+         client, which takes precedence"
+    );
+    Problem::new(StatusCode::CONFLICT, detail)
 }
 
 /// The tiers of the policy in force, with what each changes.

@@ -268,6 +268,7 @@ fn told_to_operators() -> Value {
             "overrides": list(&whole(json!({
                 "client": refer("Attributes"), "tier": maybe("string"),
                 "limits": {"type": "object"}, "until": maybe("string"), "ended": truth(),
+                "source": override_source(),
             }))),
             "next": next(),
         })),
@@ -324,6 +325,14 @@ fn seen() -> Value {
     })
 }
 
+fn override_source() -> Value {
+    json!({"type": "string", "enum": ["policy_file", "run_time"]})
+}
+
+fn override_source_or_null() -> Value {
+    json!({"type": ["string", "null"], "enum": ["policy_file", "run_time", null]})
+}
+
 /// What a request would be answered, and why.
 fn request_status() -> Value {
     let list_of = json!({
@@ -334,9 +343,10 @@ fn request_status() -> Value {
         "attributes": refer("Attributes"), "allowed": truth(), "reason": reason(),
         "rule": maybe("string"), "retry_after_ms": maybe("integer"), "list": list_of,
         "tier": maybe("string"), "tier_from": text(),
+        "override_source": override_source_or_null(),
         "rules": list(&whole(json!({
             "rule": text(), "key": refer("Attributes"), "shadow": truth(), "numbers": list(&text()),
-            "numbers_from": text(), "leased": truth(), "allowed": truth(), "limit": maybe("integer"),
+            "numbers_from": text(), "override_source": override_source_or_null(), "leased": truth(), "allowed": truth(), "limit": maybe("integer"),
             "remaining": maybe("integer"), "retry_after_ms": maybe("integer"),
             "reset_after_ms": maybe("integer"), "blocked_ms": maybe("integer"),
         }))),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tollgate::{
-    Client, Explanation, Gate, Key, KeyName, Limit, Override, Part, PolicyError, Request, Status,
-    TooManyBlocks,
+    Client, Explanation, Gate, Key, KeyName, Limit, ListedOverride, Override, OverrideRemoval,
+    Part, PolicyError, Request, Status, TooManyBlocks,
 };
 use tollgate_redis::{GateError, RedisGate, StoreError};
 
@@ -184,8 +184,8 @@ impl Backend {
         Ok(all.into_iter().map(blocked).collect())
     }
 
-    /// All overrides, also those that have ended.
-    pub(crate) fn overrides(&self) -> Vec<Override> {
+    /// All overrides, one for each client, also those that have ended.
+    pub(crate) fn overrides(&self) -> Vec<ListedOverride> {
         match self {
             Backend::Memory(gate) => gate.overrides(),
             Backend::Redis(gate) => gate.overrides(),
@@ -208,8 +208,11 @@ impl Backend {
         }
     }
 
-    /// Makes a client like all others; whether it was not.
-    pub(crate) async fn remove_override(&self, client: &Client) -> Result<bool, AdminFailure> {
+    /// Removes the run-time override of a client.
+    pub(crate) async fn remove_override(
+        &self,
+        client: &Client,
+    ) -> Result<OverrideRemoval, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.remove_override(client)),
             Backend::Redis(gate) => Ok(gate.remove_override(client).await?),

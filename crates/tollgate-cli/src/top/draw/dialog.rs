@@ -110,7 +110,7 @@ fn words(kind: &Kind) -> (&'static str, String) {
         ),
         Kind::RemoveOverride(of) => (
             "remove the override?",
-            format!("{} will have the numbers and the tier that it had before.", key(of)),
+            format!("{} returns to the policy's limits and tier.", key(of)),
         ),
     }
 }

@@ -102,11 +102,13 @@ fn rule_lines(of: &RuleStanding, passed: u64, (name, width): (usize, usize)) -> 
 
 /// Where the numbers are from and what is counted together.
 fn numbers_line(of: &RuleStanding, indent: usize) -> Line<'static> {
-    let from = match of.numbers_from.as_str() {
-        "tier" => "of its tier",
-        "override" => "by an override",
+    let from = match (of.numbers_from.as_str(), of.override_source.as_deref()) {
+        (_, Some("policy_file")) => "by an override of the policy file",
+        (_, Some("run_time")) => "by a run-time override",
+        ("tier", _) => "of its tier",
+        ("override", _) => "by an override",
         // Asked for by its key, of which nobody can know what else a request brings.
-        "key" => "of the rule, unless by a tier or an override",
+        ("key", _) => "of the rule, unless by a tier or an override",
         _ => "of the rule",
     };
     let numbers: Vec<String> = of.numbers.iter().map(|text| harmless(text)).collect();

@@ -98,7 +98,7 @@ export async function lift(rule, key) {
 export async function removeOverride(client) {
   const done = await confirmed({
     title: "Remove the override?",
-    body: [h("p", {}, keyText(client), " will have the numbers and the tier that it had before."), recorded()],
+    body: [h("p", {}, keyText(client), " returns to the policy's limits and tier."), recorded()],
     yes: "Remove",
     danger: true,
     act: () => post("overrides/remove", { client }),
@@ -119,7 +119,7 @@ export async function override(of, attributes) {
   const form = overrideForm(of, attributes, Object.keys(tiers));
   const done = await confirmed({
     title: "Override for this client",
-    body: [...form.parts, recorded("It replaces an override that this client has. ")],
+    body: [...form.parts, recorded("It takes precedence over any other override of this client, until it ends or the policy file's override of this client changes. ")],
     yes: "Override",
     act: () => put("overrides", form.asked(overrides)),
   });

@@ -10,6 +10,7 @@ const AGAIN = 2000;
 // The server stops searching after some ten milliseconds; so often it is asked to go on.
 const MOST_PAGES = 50;
 const SHOWN = 50;
+const SOURCES = { policy_file: "policy file", run_time: "run time" };
 
 /** Where a key is shown, for the address line. */
 export function keyAddress(key) {
@@ -172,10 +173,13 @@ export class Keys {
     const what = (of) => [of.tier === null ? null : `tier ${of.tier}`, ...Object.entries(of.limits).map(([rule, limit]) => `${rule}: ${[limit].flat().join(" and ")}`)];
     const rows = overrides.filter((of) => !of.ended).map((of) => [
       h("a", { href: keyAddress(of.client) }, keyText(of.client)), what(of).filter((part) => part !== null).join(", "),
-      of.until === null ? "no end" : day(Date.parse(of.until)),
-      this.action("Remove", () => change.removeOverride(of.client))]);
-    byId("overrides").replaceChildren(rows.length === 0 ? h("p", { class: "empty" }, "No client has numbers of its own.")
-      : table("Overrides", [["Client"], ["Has"], ["Until"], [""]], rows), more ? h("p", { class: "hint" }, "And more.") : "");
+      of.until === null ? "no expiry" : day(Date.parse(of.until)), SOURCES[of.source] ?? of.source,
+      of.source === "policy_file" ? "" : this.action("Remove", () => change.removeOverride(of.client))]);
+    const ofFile = overrides.some((of) => of.source === "policy_file" && !of.ended);
+    byId("overrides").replaceChildren(rows.length === 0 ? h("p", { class: "empty" }, "No overrides.")
+      : table("Overrides", [["Client"], ["Has"], ["Until"], ["Source"], [""]], rows),
+    ofFile ? h("p", { class: "hint" }, "To remove an override of the policy file, change the file. A run-time override of the same client takes precedence over it.") : "",
+    more ? h("p", { class: "hint" }, "And more.") : "");
   }
 
   action(text, act) {

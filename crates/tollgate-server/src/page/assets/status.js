@@ -6,6 +6,7 @@ const HEIGHT = 96;
 const WIDTH = 62;
 const UNITS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, sec: 1e3, min: 6e4, m: 6e4, h: 36e5, hour: 36e5, d: 864e5, day: 864e5, w: 6048e5, week: 6048e5 };
 const FROM = { rule: "of the rule", tier: "of its tier", override: "by an override" };
+const OVERRIDES = { policy_file: "by an override of the policy file", run_time: "by a run-time override" };
 
 /** How fast a limit refills in units per millisecond; `null` where it does not do so steadily. */
 function pace(numbers) {
@@ -96,7 +97,7 @@ class Card {
   update(of, told) {
     [this.of, this.told] = [of, told];
     this.bucket.mark(of.limit);
-    say(this.numbers, `${of.numbers.join(" and ") || "unlimited"}, ${FROM[of.numbers_from] ?? of.numbers_from}`);
+    say(this.numbers, `${of.numbers.join(" and ") || "unlimited"}, ${OVERRIDES[of.override_source] ?? FROM[of.numbers_from] ?? of.numbers_from}`);
     this.tick();
   }
 
@@ -170,7 +171,7 @@ export class StatusView {
 
 /** What would be answered, in a sentence; without a time, so that it is read out only when it changes. */
 function sentence(status) {
-  const tier = status.tier === null ? "" : ` Its tier is ${status.tier}${status.tier_from === "override" ? ", by an override" : ""}.`;
+  const tier = status.tier === null ? "" : ` Its tier is ${status.tier}${status.tier_from === "override" ? `, ${OVERRIDES[status.override_source] ?? FROM.override}` : ""}.`;
   if (status.list !== null) return `It is ${status.list.allows ? "always allowed" : "always refused"}, by the list ${status.list.name}.${tier}`;
   if (status.reason === "no_rule") return "It is allowed: no rule applies to it.";
   if (status.allowed) return `It would be allowed.${tier}`;

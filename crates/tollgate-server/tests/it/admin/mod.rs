@@ -5,6 +5,7 @@ mod hostile;
 mod keys;
 mod let_in;
 mod over_redis;
+mod overrides;
 mod page;
 mod policies;
 mod resets;
