@@ -72,7 +72,7 @@ class Top(unittest.TestCase):
             top.press("q")
             self.assertEqual(top.end(), 0)
             self.assertTrue(top.is_as_before(), top.output()[-200:])
-        self.assertEqual([(change["action"], change["who"]) for change in self.changes()], [("reset", "walt")])
+        self.assertEqual([(change["action"], change["actor"]) for change in self.changes()], [("reset", "walt")])
 
     def test_a_key_is_looked_at_on_every_rule_blocked_unblocked_and_overridden(self):
         self.check(tenant="acme")

@@ -4,7 +4,9 @@ mod audit;
 mod blocks;
 mod by_clients;
 mod call;
+mod change;
 mod events;
+mod followed_policy;
 mod guard;
 mod keys;
 mod known;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 use tollgate::{EnvoyFolder, Limit, Limiter};
 
 use audit::{Audit, AuditFile};
+pub(crate) use followed_policy::activate_followed;
 pub(crate) use guard::network;
 use known::KnownTokens;
 pub(crate) use policy::reload_as;

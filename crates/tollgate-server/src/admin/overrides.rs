@@ -12,8 +12,9 @@ use tollgate::{
     Timestamp,
 };
 
-use super::call::{Answer, Call, Change, Reply, at, cursor, entire, object, wrong};
-use crate::bounds::MAX_SECONDS;
+use super::call::{Answer, Call, Reply, at, cursor, entire, object, wrong};
+use super::change::Change;
+use crate::bounds::{MAX_LIMITS_NAMED, MAX_SECONDS};
 use crate::http::{Attributes, Problem, cut, parse};
 
 pub(super) const SET_EXAMPLE: &str =
@@ -77,6 +78,24 @@ pub(super) fn source_word(source: OverrideSource) -> &'static str {
     }
 }
 
+/// The override of a client, for the audit log.
+fn value(of: Option<ListedOverride>) -> Value {
+    let Some(ListedOverride { details, source, .. }) = of else { return Value::Null };
+    let all = details.numbers.iter();
+    let limits = all.take(MAX_LIMITS_NAMED).map(|(rule, one)| (rule.clone(), numbers(one)));
+    let mut value = json!({
+        "tier": details.tier,
+        "limits": limits.collect::<Map<_, _>>(),
+        "until": details.until.map(at),
+        "source": source_word(source),
+    });
+    let omitted = details.numbers.len().saturating_sub(MAX_LIMITS_NAMED);
+    if omitted > 0 {
+        value["omitted"] = omitted.into();
+    }
+    value
+}
+
 fn shown(change: &Override, client: Value, now: Timestamp) -> Value {
     let limits = change.numbers.iter().map(|(rule, one)| (rule.clone(), numbers(one)));
     json!({
@@ -106,13 +125,16 @@ pub(super) async fn set(mut call: Call) -> Answer {
     if let Some(tier) = change.tier.as_ref().filter(|_| !change.client.is_empty()) {
         known_tier(&call.app.backend.policy(), tier)?;
     }
-    let target = shown(&change, object(&change.client), now);
+    let target = json!({"client": object(&change.client)});
     call.begun.change("set_override", target.clone());
-    if let Err(error) = call.app.backend.set_override(change).await? {
+    let (client, backend) = (change.client.clone(), &call.app.backend);
+    let before = value(backend.override_of(&client));
+    if let Err(error) = backend.set_override(change).await? {
         let problems: Vec<_> = error.problems.iter().map(|of| of.message.as_str()).collect();
         return Err(wrong(problems.join("; ")).example(SET_EXAMPLE));
     }
-    Ok(Reply::Changed(Change { action: "set_override", target, result: json!({}) }))
+    let after = value(backend.override_of(&client));
+    Ok(Reply::Changed(Change::new("set_override", target).values(before, after)))
 }
 
 /// Refuses a tier that the policy does not have: with it the client would have no more than before.
@@ -195,12 +217,16 @@ pub(super) async fn remove(mut call: Call) -> Answer {
     let client = client(&asked.client);
     let target = json!({"client": object(&client)});
     call.begun.change("remove_override", target.clone());
-    let removal = call.app.backend.remove_override(&client).await?;
+    let backend = &call.app.backend;
+    let before = value(backend.override_of(&client));
+    let removal = backend.remove_override(&client).await?;
     if removal == OverrideRemoval::InPolicy {
         return Err(in_policy(&call));
     }
     let result = json!({"removed": removal == OverrideRemoval::Removed});
-    Ok(Reply::Changed(Change { action: "remove_override", target, result }))
+    let change = Change::new("remove_override", target);
+    let after = value(backend.override_of(&client));
+    Ok(Reply::Changed(change.values(before, after).result(result)))
 }
 
 /// The rejection of the removal of an override that the policy has.

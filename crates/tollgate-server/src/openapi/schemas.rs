@@ -288,6 +288,13 @@ fn told_to_operators() -> Value {
 
 /// What the server has seen of decisions and of changes.
 fn seen() -> Value {
+    let change = json!({
+        "action": text(), "target": {"type": "object"}, "before": {"type": ["object", "null"]},
+        "after": {"type": ["object", "null"]}, "result": {"type": "object"},
+    });
+    let mut entry = change.clone();
+    (entry["at"], entry["actor"], entry["address"]) =
+        (json!({"type": "string", "format": "date-time"}), text(), maybe("string"));
     json!({
         "Top": whole(json!({
             "by": text(), "window_ms": count(),
@@ -315,13 +322,8 @@ fn seen() -> Value {
                 "remaining_by_slot": list(&maybe("integer")),
             }))),
         })),
-        "Change": whole(json!({
-            "action": text(), "target": {"type": "object"}, "result": {"type": "object"},
-        })),
-        "Audit": whole(json!({"changes": list(&whole(json!({
-            "at": text(), "who": text(), "from": maybe("string"), "action": text(),
-            "target": {"type": "object"}, "result": {"type": "object"},
-        })))})),
+        "Change": whole(change.clone()),
+        "Audit": whole(json!({"changes": list(&whole(entry))})),
     })
 }
 

@@ -3,12 +3,14 @@
 
 mod search;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use tollgate::{
     Client, Explanation, Gate, Key, KeyName, Limit, ListedOverride, Override, OverrideRemoval,
-    Part, PolicyError, Request, Status, TooManyBlocks,
+    Part, Policy, PolicyError, Replaced, Request, Status, TooManyBlocks,
 };
 use tollgate_redis::{GateError, RedisGate, StoreError};
 
@@ -67,6 +69,17 @@ impl Backend {
             }
         };
         Ok(limits.map(|limits| Stands { limits, blocked }))
+    }
+
+    /// Returns for how long a key is still blocked.
+    pub(crate) async fn blocked_for(
+        &self,
+        key: &RuleKey,
+    ) -> Result<Option<Duration>, AdminFailure> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.blocked_for(&key.rule, &key.values())),
+            Backend::Redis(gate) => Ok(gate.blocked_for(&key.rule, &key.values()).await?),
+        }
     }
 
     /// Makes a key new; whether anything was known of it.
@@ -192,6 +205,38 @@ impl Backend {
         }
     }
 
+    /// Returns the override of a client.
+    pub(crate) fn override_of(&self, client: &Client) -> Option<ListedOverride> {
+        match self {
+            Backend::Memory(gate) => gate.override_of(client),
+            Backend::Redis(gate) => gate.override_of(client),
+        }
+    }
+
+    /// Returns the clients with an override of run time that applies.
+    fn run_time_clients(&self) -> BTreeSet<Client> {
+        let overrides = match self {
+            Backend::Memory(gate) => gate.run_time_overrides(),
+            Backend::Redis(gate) => gate.run_time_overrides(),
+        };
+        overrides.into_keys().collect()
+    }
+
+    /// Replaces the active policy, unless another than `seen` is active by now. Logs the run-time
+    /// overrides that the policy's overrides replace.
+    pub(crate) fn activate(
+        &self,
+        seen: &Arc<Policy>,
+        policy: Policy,
+    ) -> Result<Replaced, PolicyError> {
+        let before = self.run_time_clients();
+        let replaced = self.replace_seen(seen, policy)?;
+        if replaced == Replaced::Done && !before.is_empty() {
+            log_replaced_overrides(before, &self.run_time_clients());
+        }
+        Ok(replaced)
+    }
+
     /// Changes what is different for a client, or says everything that is wrong with that.
     pub(crate) async fn set_override(
         &self,
@@ -218,6 +263,18 @@ impl Backend {
             Backend::Redis(gate) => Ok(gate.remove_override(client).await?),
         }
     }
+}
+
+/// Logs the clients that had a run-time override before a policy was activated, and have none after.
+pub fn log_replaced_overrides(before: BTreeSet<Client>, after: &BTreeSet<Client>) {
+    let mut replaced = before.into_iter().filter(|client| !after.contains(client));
+    let Some(client) = replaced.next() else { return };
+    let others = replaced.count();
+    tracing::info!(
+        ?client,
+        others,
+        "run-time override replaced: the policy's override of its client has changed"
+    );
 }
 
 impl RuleKey {

@@ -1,6 +1,6 @@
 // Finding a key, how it stands, and changing that.
 
-import { announce, attributes, byId, count, day, h, keyText, show, table, wait, written } from "./dom.js";
+import { announce, attributes, byId, count, h, keyText, show, table, timeElement, wait, written } from "./dom.js";
 import { Refused, get, post, session } from "./server.js";
 import { StatusView } from "./status.js";
 import * as change from "./change.js";
@@ -173,7 +173,7 @@ export class Keys {
     const what = (of) => [of.tier === null ? null : `tier ${of.tier}`, ...Object.entries(of.limits).map(([rule, limit]) => `${rule}: ${[limit].flat().join(" and ")}`)];
     const rows = overrides.filter((of) => !of.ended).map((of) => [
       h("a", { href: keyAddress(of.client) }, keyText(of.client)), what(of).filter((part) => part !== null).join(", "),
-      of.until === null ? "no expiry" : day(Date.parse(of.until)), SOURCES[of.source] ?? of.source,
+      of.until === null ? "no expiry" : timeElement(of.until), SOURCES[of.source] ?? of.source,
       of.source === "policy_file" ? "" : this.action("Remove", () => change.removeOverride(of.client))]);
     const ofFile = overrides.some((of) => of.source === "policy_file" && !of.ended);
     byId("overrides").replaceChildren(rows.length === 0 ? h("p", { class: "empty" }, "No overrides.")

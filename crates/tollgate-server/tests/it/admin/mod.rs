@@ -1,5 +1,6 @@
 //! What operators look at and change, over real sockets.
 
+mod audited_values;
 mod documented;
 mod hostile;
 mod keys;
