@@ -74,7 +74,7 @@ class DashboardLive(BrowserTest):
         self.server.kill()
         end()
         self.until(lambda: self.exists("#connection.gone") and self.text("#connection") == "Lost", "the connection is lost")
-        self.until(lambda: "Connection lost" in self.text("#lost") and "Trying again" in self.text("#lost"), "it is shown")
+        self.until(lambda: "Connection lost" in self.text("#lost") and "Retrying" in self.text("#lost"), "it is shown")
         self.screenshot("lost")
         self.server.start()
         self.is_live()
@@ -176,10 +176,13 @@ class DashboardKeys(BrowserTest):
         self.assertTrue(self.check(tenant="acme")["allowed"])
         self.until(lambda: "audit log" in self.text("#said:not(.wrong)"), "the notice is shown")
         written = [json.loads(line) for line in self.audit.read_text().splitlines()]
-        self.assertEqual([(change["who"], change["action"]) for change in written], [("walt", "reset")])
+        self.assertEqual([(change["actor"], change["action"]) for change in written], [("walt", "reset")])
         self.visit("changes")
-        self.until(lambda: [(row["Who"], row["What"]) for row in self.rows("#changes")] == [("walt", "reset")], "the change is shown")
-        self.assertIn('{"tenant":"acme"}', self.rows("#changes")[0]["Of"])
+        self.until(lambda: [(row["User"], row["Action"]) for row in self.rows("#changes")] == [("walt", "reset")], "the change is shown")
+        change = self.rows("#changes")[0]
+        self.assertEqual([change[name] for name in ("IP", "Target", "Before", "After")],
+                         ["127.0.0.1", "tenant=acme, rule per-tenant", "0 left", "5 left"])
+        self.assertRegex(change["Time"], r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC([+-]\d+(:\d\d)?)?$")
 
     def test_blocks_and_overrides_change_what_is_decided(self):
         self.open(view="#keys/tenant=globex")
@@ -202,7 +205,7 @@ class DashboardKeys(BrowserTest):
         limit.send_keys("70/min")
         self.screenshot("override")
         self.confirm()
-        self.until(lambda: "70/min (override)" in self.text(card), "it is in force")
+        self.until(lambda: "70/min (run-time override)" in self.text(card), "it is in force")
         self.assertEqual(self.check(tenant="globex")["limit"], 70)
         self.visit("keys")
         listed = lambda: [(row["Client"], row["Has"]) for row in self.rows("#overrides")]
@@ -211,6 +214,20 @@ class DashboardKeys(BrowserTest):
         self.confirm()
         self.find("#overrides .empty")
         self.assertEqual(self.check(tenant="globex")["limit"], 5)
+
+    def test_an_override_of_the_policy_file_is_removed_only_in_the_file(self):
+        entry = '[[override]]\nclient = { tenant = "acme" }\nlimits = { per-tenant = "50/min" }\n'
+        self.admin("PUT", "policy", POLICY + entry)
+        self.admin("PUT", "overrides", json.dumps({"client": {"tenant": "globex"}, "limits": {"per-tenant": "70/min"}}))
+        self.open(view="#keys")
+        listed = lambda: {row["Client"]: (row["Has"], row["Source"]) for row in self.rows("#overrides")}
+        expected = {"tenant=acme": ("per-tenant: 50/min", "policy file"), "tenant=globex": ("per-tenant: 70/min", "run time")}
+        self.until(lambda: listed() == expected, "both are listed with their source")
+        self.assertEqual(len(self.all("#overrides button")), 1, "only the one of run time can be removed")
+        self.assertIn("change the file", self.text("#overrides"))
+        self.screenshot("overrides")
+        self.visit("keys/tenant=acme")
+        self.until(lambda: "50/min, by an override of the policy file" in self.text(self.card("per-tenant")), "the source is shown")
 
     def test_a_hostile_key_is_text_and_no_script_runs(self):
         self.use_up(HOSTILE)
@@ -288,6 +305,33 @@ class DashboardLayout(BrowserTest):
         self.screen(360, 3200, 1)
         self.until(lambda: self.js("return innerHeight") == 3200, "the screen is resized")
         self.screenshot("phone-whole")
+
+    def test_changes_can_be_read_on_a_phone(self):
+        client = {"tenant": "a-tenant-with-a-rather-long-name.example"}
+        key = {"rule": "per-tenant", "key": client}
+        self.admin("POST", "blocks", json.dumps({**key, "for_seconds": 900}))
+        self.admin("POST", "keys/reset", json.dumps(key))
+        for limit in ["500/min", "900/min burst 100"]:
+            self.admin("PUT", "overrides", json.dumps({"client": client, "limits": {"per-tenant": limit}, "for_seconds": 3600}))
+        self.admin("PUT", "policy", POLICY + '[[rule]]\nname = "added"\nlimit = "7/min"\n')
+        self.open(view="#changes")
+        actions = ["apply policy", "set override", "set override", "reset", "block"]
+        self.until(lambda: [row["Action"] for row in self.rows("#changes")] == actions, "all are listed, the newest first")
+        self.screenshot("changes")
+        self.screen(390, 1500, 2)
+        self.until(lambda: self.js("return innerWidth") == 390, "the screen is resized")
+        self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 390)
+        cells = "return [...document.querySelectorAll('#changes td')].filter((cell) => cell.scrollWidth > cell.clientWidth).length"
+        self.assertEqual(self.js(cells), 0, "every cell is shown whole")
+        rows = self.rows("#changes")
+        self.assertIn("rules added: added", rows[0]["Target"])
+        self.assertRegex(rows[0]["Before"], r"^version [0-9a-f]{16}\s4 rules$")
+        self.assertRegex(rows[0]["After"], r"^version [0-9a-f]{16}\s5 rules$")
+        self.assertEqual(rows[1]["Target"], "tenant=" + client["tenant"])
+        self.assertIn("per-tenant: 500/min", rows[1]["Before"])
+        self.assertIn("per-tenant: 900/min burst 100", rows[1]["After"])
+        self.assertIn("blocked until", rows[4]["After"])
+        self.screenshot("changes-phone")
 
     def test_dark_follows_the_system_and_can_be_chosen(self):
         back = lambda: self.js("return getComputedStyle(document.body).backgroundColor")

@@ -72,7 +72,7 @@ class Top(unittest.TestCase):
             top.press("q")
             self.assertEqual(top.end(), 0)
             self.assertTrue(top.is_as_before(), top.output()[-200:])
-        self.assertEqual([(change["action"], change["who"]) for change in self.changes()], [("reset", "walt")])
+        self.assertEqual([(change["action"], change["actor"]) for change in self.changes()], [("reset", "walt")])
 
     def test_a_key_is_looked_at_on_every_rule_blocked_unblocked_and_overridden(self):
         self.check(tenant="acme")
@@ -94,7 +94,7 @@ class Top(unittest.TestCase):
             self.assertTrue(self.check(tenant="acme")["allowed"])
             top.press("o\x15" + "50/h\r")
             top.sees("override saved for tenant=acme on per-tenant for 1h00m")
-            top.sees("50/h (override)", "of 50 left")
+            top.sees("50/h (run-time override)", "of 50 left")
             self.assertEqual(self.check(tenant="acme")["limit"], 50)
             top.press("xy")
             top.sees("was removed")

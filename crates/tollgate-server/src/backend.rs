@@ -1,11 +1,9 @@
 //! What decides. The only file that knows which stores there are: another is a variant here.
 
-use std::io;
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Reload, Replaced, Request, Ruling, Watch};
+use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Replaced, Request, Ruling};
 use tollgate_redis::{
     EvictionReport, FallbackCounts, Health, Histogram, KeptHold, LeaseCounts, RedisGate, RedisHold,
     StoreError,
@@ -182,21 +180,6 @@ impl Backend {
             Backend::Memory(gate) => gate.replace_seen(seen, policy),
             Backend::Redis(gate) => gate.replace_seen(seen, policy),
         }
-    }
-
-    /// Puts in force what a policy file holds, now and whenever that is something else, as
-    /// [`Gate::follow`] does.
-    ///
-    /// # Errors
-    /// Where no thread can be had, or the current directory is not known.
-    pub fn follow(
-        &self,
-        path: &Path,
-        on_reload: impl FnMut(Reload) + Send + 'static,
-    ) -> io::Result<Watch> {
-        let changed = self.clone();
-        let policies = (self.policy(), move |policy| changed.replace(policy));
-        tollgate::port::follow(path, policies, on_reload)
     }
 
     /// The clock of this process: decisions in memory are made by it, those in Redis by Redis'.

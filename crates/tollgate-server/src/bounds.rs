@@ -281,6 +281,12 @@ pub(crate) const MAX_AUDIT: usize = 1024;
 /// kept in memory, and a policy may have thousands.
 pub(crate) const MAX_CHANGES_NAMED: usize = 50;
 
+/// Limits of one override that an entry of the audit log names, for the same reason.
+pub(crate) const MAX_LIMITS_NAMED: usize = 50;
+
+/// Characters of the values before and after a change in a line of the log.
+pub(crate) const MAX_CHANGE_SUMMARY: usize = 200;
+
 /// How many of these may be by clients, who need no token: so many that operators see what goes on.
 pub(crate) const MAX_AUDIT_OF_CLIENTS: usize = 256;
 

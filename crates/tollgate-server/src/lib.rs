@@ -65,6 +65,7 @@ pub use admin::{Admin, AdminListen, AdminRole, AdminTokenError, AdminTokens};
 pub use backend::{Backend, Held};
 pub use bounds::Bounds;
 pub use http::{HostName, HostNameError, ProxyHeaders};
+pub use operate::log_replaced_overrides;
 pub use reload::{ReloadCounts, Reloader, log_rejected_files};
 pub use resp::{Resp, RespBounds, RespCounts, RespSession, serve_resp};
 pub use serve::{BindError, Server, ServerBuilder, Stopped};

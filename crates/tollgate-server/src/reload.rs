@@ -1,9 +1,11 @@
 //! Reading files again while the server runs, and counting what became of them.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tollgate::{Finding, FolderLoaded, RejectedFile};
+use tollgate::{Finding, FolderLoaded, Policy, PolicyError, RejectedFile, Reload, Watch};
 
 use crate::app::App;
 use crate::metrics::add;
@@ -20,6 +22,37 @@ pub struct Reloader {
 impl Reloader {
     pub(crate) fn new(app: Arc<App>, tls: Option<Arc<Acceptor>>) -> Reloader {
         Reloader { app, tls }
+    }
+
+    /// The active policy.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.app.backend.policy()
+    }
+
+    /// Activates what a policy file holds, now and whenever that changes, as [`Gate::follow`] does.
+    /// The audit log has each change.
+    ///
+    /// # Errors
+    /// Where no thread can be had, or the current directory is not known.
+    ///
+    /// [`Gate::follow`]: tollgate::Gate::follow
+    pub fn follow_policy(
+        &self,
+        path: &Path,
+        on_reload: impl FnMut(Reload) + Send + 'static,
+    ) -> io::Result<Watch> {
+        let reloader = self.clone();
+        let activate = move |policy| reloader.activate(policy);
+        tollgate::port::follow(path, (self.app.backend.policy(), activate), on_reload)
+    }
+
+    /// Activates a policy that was read from its source again, keeping what was consumed. The audit
+    /// log has the change. May wait for the disk.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policy; the active one stays.
+    pub fn activate(&self, policy: Policy) -> Result<(), PolicyError> {
+        crate::admin::activate_followed(&self.app, policy)
     }
 
     /// Reads everything again, and says in the log what came of it. What is wrong leaves what was in

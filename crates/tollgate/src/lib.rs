@@ -55,9 +55,9 @@ pub use key::{Key, KeyName, Part};
 pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
 pub use limiter::{Limiter, LimiterBuilder, Taken};
 pub use policy::{
-    AddressPrefix, Block, Client, Condition, Cost, Glob, KeyPart, Listing, Numbers, OnStoreError,
-    Override, Place, Policy, PolicyError, Problem, Request, Rule, SyncMode, normalize_path,
-    normalize_path_within, uri_path,
+    AddressPrefix, Block, Client, Condition, Cost, Glob, KeyPart, ListedOverride, Listing, Numbers,
+    OnStoreError, Override, OverrideRemoval, OverrideSource, Place, Policy, PolicyError, Problem,
+    Request, Rule, SyncMode, normalize_path, normalize_path_within, uri_path,
 };
 #[cfg(feature = "envoy")]
 pub use policy::{EnvoyDescriptor, EnvoyFolder, FolderLoaded, RejectedFile};

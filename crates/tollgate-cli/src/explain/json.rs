@@ -18,6 +18,8 @@ struct Answer<'a> {
     tier: Option<&'a str>,
     /// `attribute`, `override`, `default` or null.
     tier_source: Option<&'static str>,
+    /// `policy_file` if the policy has an override of the client that applies, or null.
+    override_source: Option<&'static str>,
     list: Option<ListAnswer<'a>>,
     rules: Vec<RuleAnswer<'a>>,
     decision: DecisionAnswer<'a>,
@@ -72,6 +74,7 @@ pub(super) fn write(out: &mut impl Write, explained: &Explained<'_>) -> io::Resu
         at: moment::write(explained.at),
         tier: explanation.tier.as_deref(),
         tier_source: tier_source(explanation.tier_source),
+        override_source: explanation.override_source.map(|_| "policy_file"),
         list: explanation.list.as_ref().map(|(name, passes)| ListAnswer { name, passes: *passes }),
         rules: explanation.rules.iter().map(rule).collect(),
         decision: decision(&explained.ruling),

@@ -61,7 +61,7 @@ struct Explained<'a> {
 impl Explain {
     pub(crate) fn run(&self, out: &mut impl Write, paint: Paint) -> Result<Found, Failure> {
         let policy = read_or_fail(&self.file)?;
-        let at = self.at.unwrap_or_else(|| Clock::system().now());
+        let at = self.at.unwrap_or_else(this_second);
         let store = MemoryStore::builder().clock(ManualClock::at(at)).build();
         let wrong = |message: String| Failure::Files(vec![message]);
         let store = store.map_err(|error| wrong(error.to_string()))?;
@@ -81,6 +81,12 @@ impl Explain {
         }
         Ok(Found::Good)
     }
+}
+
+/// The time now, in whole seconds, as `--at` gives it.
+fn this_second() -> Timestamp {
+    let now = Clock::system().now().as_nanos();
+    Timestamp::from_secs(now / 1_000_000_000)
 }
 
 /// Why a rule does not apply; nothing where it does.

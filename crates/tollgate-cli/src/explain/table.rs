@@ -41,7 +41,7 @@ fn tier(explained: &Explained<'_>) -> String {
     let explanation = &explained.explanation;
     match (&explanation.tier, tier_source(explanation.tier_source)) {
         (Some(tier), Some("default")) => format!("{tier}, the policy's default"),
-        (Some(tier), Some("override")) => format!("{tier}, from an override of the client"),
+        (Some(tier), Some("override")) => format!("{tier}, from an override of the policy file"),
         (Some(tier), _) => format!("{tier}, from the request"),
         (None, _) => "none".to_owned(),
     }

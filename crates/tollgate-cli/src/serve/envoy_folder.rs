@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use tollgate::{EnvoyFolder, FileError, Finding, Loaded, Policy, PolicyError, Problem, Reload};
-use tollgate_server::{Backend, ReloadCounts, log_rejected_files};
+use tollgate_server::{ReloadCounts, Reloader, log_rejected_files};
 
 use super::config::Config;
 use super::{cannot, tell_reload};
@@ -58,24 +58,23 @@ impl FollowedFolder {
     /// Activates what the files say whenever that changes.
     pub(super) fn follow(
         self,
-        backend: &Backend,
+        reloader: Reloader,
         counts: ReloadCounts,
     ) -> Result<Following, Failure> {
         let (stop, stopped) = channel();
-        let backend = backend.clone();
         let thread = std::thread::Builder::new().name("tollgate-envoy".to_owned());
-        let thread = thread.spawn(move || self.look_until(&stopped, &backend, &counts));
+        let thread = thread.spawn(move || self.look_until(&stopped, &reloader, &counts));
         let thread = thread.map_err(cannot("watch the folder"))?;
         Ok(Following { stop: Some(stop), thread: Some(thread) })
     }
 
-    fn look_until(mut self, stopped: &Receiver<()>, backend: &Backend, counts: &ReloadCounts) {
+    fn look_until(mut self, stopped: &Receiver<()>, reloader: &Reloader, counts: &ReloadCounts) {
         let mut seen = self.known.clone();
         while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             let now = trace(self.folder.path());
             if now != self.known && now == seen {
                 self.known.clone_from(&now);
-                match reload(&self.folder, backend, counts) {
+                match reload(&self.folder, reloader, counts) {
                     Some(reload) => tell_reload(&reload, counts),
                     None => counts.unchanged(),
                 }
@@ -86,7 +85,7 @@ impl FollowedFolder {
 }
 
 /// Reads the folder and activates its policy. `None` if that is active already.
-fn reload(folder: &EnvoyFolder, backend: &Backend, counts: &ReloadCounts) -> Option<Reload> {
+fn reload(folder: &EnvoyFolder, reloader: &Reloader, counts: &ReloadCounts) -> Option<Reload> {
     let read = match folder.load() {
         Ok(read) => read,
         Err(error) => return Some(Reload::Refused(error)),
@@ -95,10 +94,10 @@ fn reload(folder: &EnvoyFolder, backend: &Backend, counts: &ReloadCounts) -> Opt
     if read.rejected.iter().any(|file| file.is_new) {
         counts.file_rejected();
     }
-    if *backend.policy() == read.loaded.policy {
+    if *reloader.policy() == read.loaded.policy {
         return None;
     }
-    Some(match backend.replace(read.loaded.policy.clone()) {
+    Some(match reloader.activate(read.loaded.policy.clone()) {
         Ok(()) => Reload::Changed(read.loaded),
         Err(error) => Reload::Refused(of_gate(folder.path(), &error)),
     })

@@ -74,11 +74,19 @@ where
         event.record(&mut fields);
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
+        let time = in_millis(&time);
         match self.format {
             LogFormat::Text => fields.text(&mut writer, &time, *event.metadata().level()),
             LogFormat::Json => fields.json(&mut writer, &time, event.metadata()),
         }
     }
+}
+
+/// A time in RFC 3339 with at most three digits after its second.
+fn in_millis(time: &str) -> String {
+    let end = time.find('.').map_or(time.len(), |point| time.len().min(point + 4));
+    let zone = if end < time.len() { "Z" } else { "" };
+    format!("{}{zone}", &time[..end])
 }
 
 /// What an event holds, without what must not be told.
@@ -202,6 +210,7 @@ mod tests {
         assert_eq!(json["level"], "WARN");
         assert_eq!(json["message"], "one\nline");
         assert_eq!(json["rules"], 3);
-        assert!(json["timestamp"].as_str().unwrap().ends_with('Z'), "{json}");
+        let time = json["timestamp"].as_str().unwrap();
+        assert!(time.ends_with('Z') && time.len() == "2026-01-31T12:00:00.123Z".len(), "{json}");
     }
 }

@@ -25,6 +25,7 @@ use tollgate::{
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
 use tollgate_server::{
     Backend, ReloadCounts, Reloader, RespBounds, Server, ServerBuilder, Stopped, TlsListener,
+    log_replaced_overrides,
 };
 use tollgate_tower::ClientIp;
 
@@ -168,7 +169,10 @@ fn gate(config: &Config, policy: Policy, snapshot: Option<&SnapshotFile>) -> Res
             store.build().map_err(wrong)?
         }
     };
-    Gate::on(store, policy).map_err(|error| refused(config, &error))
+    let kept = store.run_time_clients();
+    let gate = Gate::on(store, policy).map_err(|error| refused(config, &error))?;
+    log_replaced_overrides(kept, &gate.store().run_time_clients());
+    Ok(gate)
 }
 
 /// Starts to write snapshots, if the state is in memory and is to be kept.
@@ -200,9 +204,9 @@ async fn serve(
     open_files::raise_limit(server.max_open_connections());
     let counts = server.reload_counts();
     let _again = AbortOnDrop::new(read_again(hangups, server.reloader(), configured.unwatched()));
-    let following = folder.map(|folder| folder.follow(&backend, counts.clone()));
+    let following = folder.map(|folder| folder.follow(server.reloader(), counts.clone()));
     let _following = following.transpose()?;
-    let follow = |path| follow(&backend, path, (counts, configured.reread()));
+    let follow = |path| follow(&server.reloader(), path, (counts, configured.reread()));
     let _watch = config.policy.as_deref().map(follow).transpose()?;
     let banner = Banner {
         http: server.http_address(),
@@ -338,11 +342,11 @@ async fn read_again(mut hangups: Hangups, reloader: Reloader, mut settings: Opti
 
 /// Puts in force what the file holds whenever that is something else.
 fn follow(
-    backend: &Backend,
+    reloader: &Reloader,
     path: &Path,
     (counts, mut settings): (ReloadCounts, Option<Reread>),
 ) -> Result<Watch, Failure> {
-    let watch = backend.follow(path, move |reload| {
+    let watch = reloader.follow_policy(path, move |reload| {
         tell_reload(&reload, &counts);
         if let Reload::Changed(_) = reload {
             for line in settings.as_mut().map(Reread::look).unwrap_or_default() {

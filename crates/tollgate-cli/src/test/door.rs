@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::{
-    Client, Explanation, Gate, Hold, ManualClock, MemoryStore, Override, Policy, Request, Ruling,
-    SyncMode,
+    Client, Explanation, Gate, Hold, ManualClock, MemoryStore, Override, OverrideRemoval, Policy,
+    Request, Ruling, SyncMode,
 };
 use tollgate_redis::{RedisGate, RedisHold, RedisStore, StoreError};
 
@@ -285,7 +285,7 @@ impl Door<'_> {
         }
     }
 
-    pub(super) fn remove_override(&self, client: &Client) -> Result<bool, String> {
+    pub(super) fn remove_override(&self, client: &Client) -> Result<OverrideRemoval, String> {
         match self {
             Door::Memory(gate) => Ok(gate.remove_override(client)),
             Door::Redis { gate, runtime, .. } => {

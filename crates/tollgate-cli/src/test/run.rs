@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use tollgate::{Clock, ManualClock, Override, Request, Rule, Ruling, Verdict};
+use tollgate::{Clock, ManualClock, Override, OverrideRemoval, Request, Rule, Ruling, Verdict};
 
 use super::data::{Action, Ask, Change, End, Step, Target, Test, Until};
 use super::door::{Backend, Door, Held};
@@ -238,7 +238,13 @@ impl<'a, 'b> Stage<'a, 'b> {
 
     fn change(&self, change: &Change) -> Result<Seen, String> {
         if change.remove {
-            let known = self.gate.remove_override(&change.client)?;
+            let removal = self.gate.remove_override(&change.client)?;
+            if removal == OverrideRemoval::InPolicy {
+                return Err("the override is in the policy, it cannot be removed at run time; \
+                            set another one for this client, or test another policy"
+                    .to_owned());
+            }
+            let known = removal == OverrideRemoval::Removed;
             return Ok(self.done(None).with("known", Value::Flag(known)));
         }
         let mut own = Override::of(change.client.clone());

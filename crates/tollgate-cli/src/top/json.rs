@@ -84,8 +84,8 @@ pub(super) fn write(state: &State, out: &mut impl Write) -> std::io::Result<()> 
 fn document<'a>(state: &'a State, last: &'a Sample) -> Document<'a> {
     let view = state.view();
     let window = view.hottest.window_ms.min(last.uptime_ms);
-    let millis = i64::try_from(state.now_ms).unwrap_or(i64::MAX);
-    let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+    let seconds = i64::try_from(state.now_ms / 1000).unwrap_or(i64::MAX);
+    let at = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX);
     Document {
         at: at.to_string(),
         server: &state.settings.server,

@@ -207,6 +207,9 @@ pub(super) struct RuleStanding {
     pub(super) shadow: bool,
     pub(super) numbers: Vec<String>,
     pub(super) numbers_from: String,
+    /// `policy_file` or `run_time`, of numbers from an override.
+    #[serde(default)]
+    pub(super) override_source: Option<String>,
     pub(super) allowed: bool,
     pub(super) limit: Option<u64>,
     pub(super) remaining: Option<u64>,
@@ -254,6 +257,7 @@ impl From<KeyStanding> for RuleStanding {
         RuleStanding {
             numbers: of.limits.iter().map(|limit| limit.numbers.clone()).collect(),
             numbers_from: "key".to_owned(),
+            override_source: None,
             shadow: false,
             allowed: of.blocked_ms.is_none() && figure(|of| of.retry_after_ms) < Some(1),
             limit: figure(|of| of.limit),
@@ -309,6 +313,7 @@ impl FoundKey {
             shadow: self.shadow,
             numbers: Vec::new(),
             numbers_from: String::new(),
+            override_source: None,
             allowed: self.blocked_ms.is_none() && !is_over,
             limit: Some(limit),
             remaining: self.remaining,

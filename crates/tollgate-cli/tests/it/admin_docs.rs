@@ -83,8 +83,8 @@ fn every_command_of_the_page_prints_what_it_shows() {
     }
     let audit = folder.read("audit.jsonl");
     let entries = audit.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let who: Vec<Value> = entries.map(|entry| entry["who"].clone()).collect();
-    assert!(who.len() >= 7 && who.contains(&"ana".into()), "{audit}");
+    let actors: Vec<Value> = entries.map(|entry| entry["actor"].clone()).collect();
+    assert!(actors.len() >= 7 && actors.contains(&"ana".into()), "{audit}");
     assert!(!audit.contains(TOKEN));
 }
 

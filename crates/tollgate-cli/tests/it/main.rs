@@ -19,6 +19,7 @@ mod serve;
 mod serve_again;
 mod serve_config;
 mod serve_operated;
+mod serve_policy_changes;
 mod serve_snapshots;
 mod serve_tls;
 mod sharing;

@@ -43,7 +43,7 @@ fn a_hangup_reads_the_policy_again_and_ends_nothing() {
     assert_eq!(limit(&server), 5);
     let audit = server.request("GET /admin/v1/audit", &[&bearer], "").json();
     let change = &audit["changes"][0];
-    assert_eq!(change["who"], "SIGHUP", "{audit}");
+    assert_eq!(change["actor"], "SIGHUP", "{audit}");
     assert_eq!(change["target"]["changes"]["rules"]["changed"][0], "r", "{audit}");
 
     folder.write("t.toml", "[server]\npolicy = \"p.toml\"\nheaders = \"off\"\n");

@@ -5,6 +5,7 @@ mod decide;
 mod each;
 mod fallback;
 mod fleet;
+mod fleet_overrides;
 mod heartbeat;
 mod hold;
 mod inspect;
@@ -123,7 +124,8 @@ impl RedisGate {
     }
 
     /// Puts another policy in force on this node: at once, as a whole, and keeping what was
-    /// consumed. Overrides set at run time stay.
+    /// consumed. Overrides set at run time stay, but for those of clients whose override in the policy
+    /// changes: the policy's replaces them, on all nodes.
     ///
     /// # Errors
     /// Everything that is wrong with it; the policy in force stays.
@@ -158,7 +160,7 @@ impl RedisGate {
     fn replace_alone(&self, policy: Policy) -> Result<(), PolicyError> {
         portable::check(&policy)?;
         let local = policy.without_store(self.nodes());
-        self.0.resolver.replace(policy)?;
+        self.replace_policy(policy)?;
         self.0.local.replace(local)?;
         self.share_out();
         self.0.store.denials().forget_all();

@@ -4,19 +4,18 @@
 //! a few times a second, and reads the hash when it has changed. A block itself is a key of its own,
 //! read by the script; the hash only says of which keys of rules that never block there is one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use tollgate::port::{read_override, write_override};
-use tollgate::{Client, Clock, Override, Timestamp};
+use tollgate::{Clock, Timestamp};
 
-use super::builder::GateError;
+use super::fleet_overrides::Superseded;
 use super::names::Values;
-use super::{Inner, RedisGate, portable};
+use super::{Inner, RedisGate};
 use crate::bounds::{EVICTION_CHECK, MAX_SHARED, POLL};
 use crate::error::StoreError;
 use crate::layout::shown;
@@ -24,7 +23,6 @@ use crate::outage::{Health, Outage};
 use crate::request::Reply;
 use crate::script;
 
-const OVERRIDE: u8 = b'o';
 pub(super) const BLOCK: u8 = b'b';
 const VERSION: &[u8] = b"v";
 
@@ -54,6 +52,7 @@ pub(super) struct Shared {
     local: Mutex<HashSet<(String, Vec<String>)>>,
     /// The resets that were told when it was read last.
     pub(super) resets: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    pub(super) superseded: Superseded,
 }
 
 /// Says that nobody asks any more, should the runtime end the task.
@@ -78,6 +77,7 @@ impl Shared {
             any_by_hand: AtomicBool::new(false),
             local: Mutex::default(),
             resets: Mutex::default(),
+            superseded: Superseded::default(),
         }
     }
 
@@ -188,34 +188,13 @@ impl RedisGate {
         if is_older && read.is_some() {
             return;
         }
-        let overrides = fields.iter().filter(|(field, _)| field.first() == Some(&OVERRIDE));
-        let overrides = overrides.filter_map(|(_, value)| read_override(value));
-        let portable = |change: &Override| portable::check_override(change).is_ok();
-        let overrides: BTreeMap<Client, Option<Override>> =
-            overrides.filter(|(_, change)| change.as_ref().is_none_or(portable)).collect();
-        self.put_overrides(overrides);
+        self.put_overrides(fields);
         self.put_blocks(fields);
         self.heed_resets(fields);
         // Whoever was blocked may be so no longer, whoever was refused may have other numbers.
         self.0.store.denials().forget_all();
         *version = read;
         shared.known.store(true, Ordering::Relaxed);
-    }
-
-    fn put_overrides(&self, overrides: BTreeMap<Client, Option<Override>>) {
-        if overrides != self.0.resolver.changed_overrides() {
-            self.0.resolver.put_overrides(overrides);
-            self.share_out();
-        }
-    }
-
-    /// Brings the overrides to what decides while the store is away, each node with its part.
-    pub(super) fn share_out(&self) {
-        let (policy, nodes) = (self.policy(), self.nodes());
-        let part = |change: &Override| policy.share_override(change, nodes);
-        let changed = self.0.resolver.changed_overrides();
-        let parts = changed.iter().map(|(client, own)| (client.clone(), own.as_ref().map(part)));
-        self.0.local.put_overrides(parts.collect());
     }
 
     /// Reads what the fleet shares anew before the next decision: names have changed.
@@ -263,7 +242,7 @@ impl RedisGate {
     }
 
     /// `change` is a field and its new value; with an old value only if it has that.
-    async fn share_only(&self, change: &[&[u8]]) -> Result<Reply, StoreError> {
+    pub(super) async fn share_only(&self, change: &[&[u8]]) -> Result<Reply, StoreError> {
         let (store, most) = (&self.0.store, MAX_SHARED.to_string());
         let told = store.told_time();
         let mut args = vec![told.as_bytes(), b"share", b"", change[0], change[1], most.as_bytes()];
@@ -271,44 +250,6 @@ impl RedisGate {
         let keys = [self.0.shared.key.as_slice()];
         let sharing = pin!(store.connection().run(&keys, &args));
         Reply::read(store.connection().within(sharing).await?)
-    }
-
-    /// Changes what is different for a client, on every node within a second; replaces an earlier
-    /// override of the same client, also one of the policy.
-    ///
-    /// # Errors
-    /// Where it names an unknown rule, or its numbers are impossible; where the store has no answer.
-    pub async fn set_override(&self, mut change: Override) -> Result<(), GateError> {
-        change.client = self.0.resolver.counted_client(&change.client);
-        self.0.resolver.check_override(&change)?;
-        portable::check_override(&change)?;
-        let mut value = Vec::new();
-        write_override(&change.client, Some(&change), &mut value);
-        self.share(&override_field(&change.client), &value).await?;
-        self.tend().await?;
-        Ok(())
-    }
-
-    /// Makes a client like all others, on every node within a second; whether it was not.
-    ///
-    /// # Errors
-    /// Where the store has no answer.
-    pub async fn remove_override(&self, client: &Client) -> Result<bool, StoreError> {
-        self.tend().await?;
-        let client = &self.0.resolver.counted_client(client);
-        let is_same = |of: &Override| self.0.resolver.counted_client(&of.client) == *client;
-        let known = self.overrides().iter().any(is_same);
-        let mut value = Vec::new();
-        if self.policy().overrides.iter().any(is_same) {
-            write_override(client, None, &mut value);
-        }
-        self.share(&override_field(client), &value).await?;
-        Ok(known)
-    }
-
-    /// All overrides in force, also those that have ended.
-    pub fn overrides(&self) -> Vec<Override> {
-        self.0.resolver.overrides()
     }
 
     /// Says to all nodes that a key is blocked by hand until then, or no longer.
@@ -384,18 +325,13 @@ async fn poll(gate: Weak<Inner>, _polling: Polling) {
         let Some(gate) = gate.upgrade().map(RedisGate) else { return };
         // While the store is away, what is known stays in force.
         let _ = gate.refresh().await;
+        let _ = gate.remove_superseded().await;
     }
 }
 
 /// The moment that a block's value says, in microseconds since 1970.
 fn moment(until: &[u8]) -> u64 {
     until.first_chunk().map_or(0, |until| u64::from_be_bytes(*until))
-}
-
-fn override_field(client: &Client) -> Vec<u8> {
-    let mut field = vec![OVERRIDE];
-    write_override(client, None, &mut field);
-    field
 }
 
 /// Each text with its length in front.

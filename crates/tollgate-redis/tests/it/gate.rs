@@ -8,7 +8,8 @@ use crate::common::clock::OwnRuntime;
 use crate::common::fleet::{fleet, per_user};
 use crate::common::{connect, golden, server, unique, wait};
 use tollgate::{
-    Block, Client, Limit, ManualClock, OnStoreError, Override, Place, Policy, Reason, Request, Rule,
+    Block, Client, Limit, ManualClock, OnStoreError, Override, OverrideRemoval, Place, Policy,
+    Reason, Request, Rule,
 };
 use tollgate_redis::{GateError, RedisGate, RedisStore, StoreError};
 use tollgate_testkit::{Fault, FaultProxy, RedisServer, eventually_async};
@@ -165,7 +166,8 @@ fn overrides_and_blocks_by_hand_reach_every_node_within_a_second() {
     runtime.within_a_second("the end of the block on another node", &gates, is_allowed);
 
     let client = Client::from([("user".to_owned(), "ana".to_owned())]);
-    assert!(runtime.block_on(there.remove_override(&client)).unwrap());
+    let removed = runtime.block_on(there.remove_override(&client)).unwrap();
+    assert_eq!(removed, OverrideRemoval::Removed);
     let is_like_others = async || here.status(&ana()).await.limit() == 100;
     runtime.within_a_second("the end of the override on another node", &gates, is_like_others);
 }
@@ -413,7 +415,7 @@ fn operators_find_an_address_by_the_prefix_of_the_key() {
         gate.set_override(change.clone()).await.unwrap();
         assert!(gate.try_check(&of("2001:db8::9")).await.unwrap().remaining() > 80);
         let client = Client::from([("ip".to_owned(), "2001:DB8::A".to_owned())]);
-        assert!(gate.remove_override(&client).await.unwrap());
+        assert_eq!(gate.remove_override(&client).await.unwrap(), OverrideRemoval::Removed);
         assert!(gate.try_check(&of("2001:db8::9")).await.unwrap().remaining() < 9);
     });
 }

@@ -15,6 +15,7 @@ mod gate;
 mod gate_deny_cache;
 mod gate_differential;
 mod gate_outage_log;
+mod gate_overrides;
 mod gate_resets;
 mod heartbeats;
 mod killed_clients;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::by_clients::CLIENTS;
+use super::change::Change;
 use crate::bounds::{MAX_AUDIT, MAX_AUDIT_OF_CLIENTS};
 
 /// The last changes, and the file that all of them are appended to.
@@ -28,24 +29,49 @@ pub(super) struct AuditFile {
     file: Arc<Mutex<File>>,
 }
 
-/// A change.
+/// A change, with its time and its actor.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Entry {
     pub(super) at: String,
-    /// The name of the token.
-    pub(super) who: String,
-    pub(super) from: Option<IpAddr>,
-    pub(super) action: &'static str,
-    /// What was changed.
-    pub(super) target: Value,
-    /// What came of it.
-    pub(super) result: Value,
+    /// The name of the token, or of what else has made the change.
+    pub(super) actor: String,
+    /// The address of the client.
+    pub(super) address: Option<IpAddr>,
+    #[serde(flatten)]
+    pub(super) change: Change,
 }
 
 impl Entry {
-    /// Why the change failed, if it did. Some of it may have been done.
-    fn failure(&self) -> Option<&str> {
-        self.result.get("failed")?.as_str()
+    /// Logs the change. Fields that name a client are in the log only if the operator wants them.
+    fn log(&self) {
+        let Change { action, target, .. } = &self.change;
+        let (actor, summary) = (&self.actor, self.change.summary());
+        let peer = self.address.map(tracing::field::display);
+        let text = |name: &str| target.get(name).and_then(Value::as_str);
+        let json = |name: &str| target.get(name).map(tracing::field::display);
+        let (rule, policy) = (text("rule"), text("policy"));
+        let (key, client, attributes) = (json("key"), json("client"), json("attributes"));
+        match self.change.failure() {
+            None => tracing::info!(
+                rule,
+                policy,
+                key,
+                client,
+                attributes,
+                peer,
+                "admin action: {action} by {actor}{summary}"
+            ),
+            Some(reason) => tracing::warn!(
+                rule,
+                policy,
+                key,
+                client,
+                attributes,
+                peer,
+                reason,
+                "admin action failed: {action} by {actor}"
+            ),
+        }
     }
 }
 
@@ -107,12 +133,7 @@ impl Audit {
 
     /// Keeps a change. It is not undone where the file cannot be written: that is logged.
     pub(super) async fn add(&self, entry: Entry) {
-        // Without the target: what is logged names no key.
-        let (who, action) = (&entry.who, entry.action);
-        match entry.failure() {
-            None => tracing::info!(%who, action, "changed by an operator"),
-            Some(reason) => tracing::warn!(%who, action, reason, "change by an operator failed"),
-        }
+        entry.log();
         let entry = Arc::new(entry);
         self.keep(Arc::clone(&entry));
         let Some(file) = self.file.clone() else { return };
@@ -124,9 +145,19 @@ impl Audit {
         }
     }
 
+    /// Keeps a change, and returns when it is in the file: for a thread that may wait for the disk.
+    pub(super) fn add_blocking(&self, entry: Entry) {
+        entry.log();
+        let written = self.file.as_ref().map(|file| file.append(&line(&entry)?));
+        if let Some(Err(error)) = written {
+            tracing::error!(%error, "a change is not in the audit file");
+        }
+        self.keep(Arc::new(entry));
+    }
+
     /// Keeps a change by a client, without waiting for the disk.
     pub(super) fn note(&self, entry: Entry) {
-        tracing::info!(action = entry.action, "changed by a client");
+        tracing::info!(action = entry.change.action, "changed by a client");
         let written = self.file.as_ref().map(|file| file.append_soon(&line(&entry)?));
         if let Some(Err(error)) = written {
             tracing::error!(%error, "a change is not in the audit file");
@@ -137,7 +168,7 @@ impl Audit {
     /// Clients have some of the places, and push nobody else out of the others.
     fn keep(&self, entry: Arc<Entry>) {
         let mut last = self.last.lock();
-        let is_of_client = |entry: &Arc<Entry>| entry.who == CLIENTS;
+        let is_of_client = |entry: &Arc<Entry>| entry.actor == CLIENTS;
         let of_clients = last.iter().filter(|of| is_of_client(of)).count();
         if is_of_client(&entry) && of_clients >= MAX_AUDIT_OF_CLIENTS {
             let oldest = last.iter().position(is_of_client);
@@ -167,11 +198,9 @@ mod tests {
     fn entry(number: usize) -> Entry {
         Entry {
             at: "2026-01-01T00:00:00Z".to_owned(),
-            who: format!("ana-{number}"),
-            from: None,
-            action: "reset",
-            target: Value::Null,
-            result: Value::Null,
+            actor: format!("ana-{number}"),
+            address: None,
+            change: Change::new("reset", Value::Null),
         }
     }
 
@@ -204,27 +233,27 @@ mod tests {
             audit.add(entry(number)).await;
         }
         let kept = audit.list(usize::MAX);
-        assert_eq!((kept.len(), kept[0].who.as_str()), (MAX_AUDIT, "ana-1026"));
+        assert_eq!((kept.len(), kept[0].actor.as_str()), (MAX_AUDIT, "ana-1026"));
         assert_eq!(audit.list(2).len(), 2);
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), MAX_AUDIT + 4);
-        assert!(text.starts_with("earlier\n") && text.contains("\"who\":\"ana-0\""));
+        assert!(text.starts_with("earlier\n") && text.contains("\"actor\":\"ana-0\""));
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn clients_push_only_each_other_out() {
         let audit = Audit::default();
-        let by_client = |number| Entry { who: CLIENTS.to_owned(), ..entry(number) };
+        let by_client = |number| Entry { actor: CLIENTS.to_owned(), ..entry(number) };
         audit.keep(Arc::new(entry(0)));
         (0..5 * MAX_AUDIT).for_each(|number| audit.keep(Arc::new(by_client(number))));
         let kept = audit.list(usize::MAX);
         assert_eq!(
-            (kept.len(), kept[MAX_AUDIT_OF_CLIENTS].who.as_str()),
+            (kept.len(), kept[MAX_AUDIT_OF_CLIENTS].actor.as_str()),
             (MAX_AUDIT_OF_CLIENTS + 1, "ana-0")
         );
         (0..2 * MAX_AUDIT).for_each(|number| audit.keep(Arc::new(entry(number))));
         let kept = audit.list(usize::MAX);
-        assert!(kept.len() == MAX_AUDIT && kept.iter().all(|of| of.who != CLIENTS));
+        assert!(kept.len() == MAX_AUDIT && kept.iter().all(|of| of.actor != CLIENTS));
     }
 }

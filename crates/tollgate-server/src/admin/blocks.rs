@@ -7,9 +7,11 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Change, Reply, at, cursor, entire, wrong};
+use super::call::{Answer, Call, Reply, at, cursor, entire, wrong};
+use super::change::Change;
 use super::keys::changed_meanwhile;
 use super::target::{Target, named, request};
+use crate::backend::Backend;
 use crate::bounds::MAX_SECONDS;
 use crate::http::{Attributes, Problem, millis, parse};
 
@@ -60,6 +62,7 @@ pub(super) async fn block(mut call: Call) -> Answer {
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
     let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(BLOCK_EXAMPLE))?;
+    let before = blocked_until(backend, &target).await;
     call.begun.change("block", target.shown());
     let keys = match &target {
         Target::Key(key, _) => match backend.block_key(key, length).await? {
@@ -71,8 +74,9 @@ pub(super) async fn block(mut call: Call) -> Answer {
     };
     let keys = keys.map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let until = at(call.now().after(length));
-    let result = json!({"keys": keys, "until": until});
-    Ok(Reply::Changed(Change { action: "block", target: target.shown(), result }))
+    let change = Change::new("block", target.shown());
+    let change = change.values(before, json!({"blocked_until": until}));
+    Ok(Reply::Changed(change.result(json!({"keys": keys, "until": until}))))
 }
 
 fn length(seconds: Option<u64>) -> Result<Duration, Problem> {
@@ -93,11 +97,22 @@ pub(super) async fn lift(mut call: Call) -> Answer {
     let by_key = (asked.rule.as_deref(), asked.key.as_ref());
     let target = Target::read(&call, by_key, asked.attributes.as_ref())
         .map_err(|problem| problem.example(LIFT_EXAMPLE))?;
+    let before = blocked_until(backend, &target).await;
     call.begun.change("unblock", target.shown());
     let keys = match &target {
         Target::Key(key, _) => usize::from(backend.unblock_key(key).await?),
         Target::Request(attributes) => backend.unblock_request(&request(attributes)).await?,
     };
-    let (target, result) = (target.shown(), json!({"keys": keys}));
-    Ok(Reply::Changed(Change { action: "unblock", target, result }))
+    let change = Change::new("unblock", target.shown());
+    let change = change.values(before, json!({"blocked_until": null}));
+    Ok(Reply::Changed(change.result(json!({"keys": keys}))))
+}
+
+/// The end of the block of a key, for the audit log; null for a request, which may have many keys.
+async fn blocked_until(backend: &Backend, target: &Target<'_>) -> Value {
+    let Target::Key(key, _) = target else { return Value::Null };
+    // Without an answer, the change itself tells why.
+    let Ok(left) = backend.blocked_for(key).await else { return Value::Null };
+    let until = left.map(|left| at(backend.clock().now().after(left)));
+    json!({"blocked_until": until})
 }

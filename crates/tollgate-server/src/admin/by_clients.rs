@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::audit::Entry;
 use super::call::{at, object};
+use super::change::Change;
 use crate::app::App;
 
 /// Who they are in the audit log. No token can be called so.
@@ -21,7 +22,7 @@ impl App {
         failed: Option<String>,
     ) {
         let now = self.backend.clock().now();
-        let Some(left_out) = self.operators.resets.may_log(now) else { return };
+        let Some(omitted) = self.operators.resets.may_log(now) else { return };
         let policy = self.backend.policy();
         let names = policy.rules.iter().find(|of| of.name == rule).map(|of| of.key.as_slice());
         let names = names.unwrap_or_default().iter().map(|part| part.attribute.as_str());
@@ -30,10 +31,11 @@ impl App {
             None => json!({"keys": 1}),
             Some(why) => json!({"failed": why}),
         };
-        if left_out > 0 {
-            result["left_out"] = Value::from(left_out);
+        if omitted > 0 {
+            result["omitted"] = Value::from(omitted);
         }
-        let (who, action) = (CLIENTS.to_owned(), "reset");
-        self.operators.audit.note(Entry { at: at(now), who, from, action, target, result });
+        let change = Change::new("reset", target).result(result);
+        let actor = CLIENTS.to_owned();
+        self.operators.audit.note(Entry { at: at(now), actor, address: from, change });
     }
 }

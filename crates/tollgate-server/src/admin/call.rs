@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tollgate::{Rule, Timestamp};
 
+use super::change::Change;
 use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
 use crate::bounds::{Bounds, MAX_PAGE};
@@ -30,15 +31,15 @@ pub(super) struct Call {
 
 /// The change that a question is about to make, so that it is written down also where it fails.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Begun(Arc<Mutex<Option<(&'static str, Value)>>>);
+pub(super) struct Begun(Arc<Mutex<Option<Change>>>);
 
 impl Begun {
     /// To be called before anything is changed.
     pub(super) fn change(&self, action: &'static str, target: Value) {
-        *self.0.lock() = Some((action, target));
+        *self.0.lock() = Some(Change::new(action, target));
     }
 
-    pub(super) fn take(&self) -> Option<(&'static str, Value)> {
+    pub(super) fn take(&self) -> Option<Change> {
         self.0.lock().take()
     }
 }
@@ -62,13 +63,6 @@ pub(super) enum Reply {
     Changed(Change),
     /// Nothing was changed, and the answer goes on.
     Stream(Response),
-}
-
-/// What was changed, for the answer and for the audit log.
-pub(super) struct Change {
-    pub(super) action: &'static str,
-    pub(super) target: Value,
-    pub(super) result: Value,
 }
 
 pub(super) type Answer = Result<Reply, Problem>;
@@ -222,11 +216,11 @@ pub(super) fn rule<'p>(policy: &'p tollgate::Policy, name: &str) -> Result<&'p R
     })
 }
 
-/// A moment as people read it.
+/// A moment for programs: RFC 3339 in UTC, in whole seconds.
 pub(super) fn at(moment: Timestamp) -> String {
-    let written = jiff::Timestamp::from_nanosecond(i128::from(moment.as_nanos()));
+    let seconds = i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
     // Every moment lies before 2262, which is within jiff's years.
-    written.unwrap_or(jiff::Timestamp::MAX).to_string()
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
 /// Attributes and values as an object, to be read: what is very long is cut, and names no key.
@@ -273,9 +267,7 @@ impl Reply {
             Reply::Told(value) => crate::http::json(&value),
             Reply::Text(of_type, text) => crate::http::text(of_type, text),
             Reply::Stream(response) => response,
-            Reply::Changed(Change { action, target, result }) => {
-                crate::http::json(&json!({"action": action, "target": target, "result": result}))
-            }
+            Reply::Changed(change) => crate::http::json(&json!(change)),
         }
     }
 }

@@ -8,6 +8,7 @@ use tollgate::{
 
 use super::call::entire;
 use super::keys::changed_meanwhile;
+use super::overrides::source_word;
 use crate::backend::Backend;
 use crate::bounds::{MAX_NOT_APPLIED, MAX_STATUS_TRIES};
 use crate::http::{Problem, millis, reason};
@@ -54,6 +55,8 @@ pub(super) fn explained(
         _ => "none",
     }
     .into();
+    let override_source = explanation.override_source.map(source_word);
+    told["override_source"] = override_source.into();
     let all: Vec<RuleFigures<'_>> = ruling.rules().collect();
     let figures = |report: &RuleReport| all.iter().find(|of| of.rule() == report.rule);
     let applies = |report: &&RuleReport| report.verdict == Verdict::Applies;
@@ -65,6 +68,8 @@ pub(super) fn explained(
         let mut shown = applied_rule(report, figures(report));
         let ignored = rule(report).map(|rule| ignored_attributes(policy, rule, given));
         shown["ignored_attributes"] = ignored.unwrap_or_default().into();
+        let is_overridden = report.source == NumbersSource::Override;
+        shown["override_source"] = override_source.filter(|_| is_overridden).into();
         shown
     });
     told["rules"] = applied.collect();

@@ -11,7 +11,7 @@ use tollgate_tower::PeerAddr;
 
 use super::Operators;
 use super::audit::Entry;
-use super::call::{Answer, Begun, Call, Change, Reply, Who, at};
+use super::call::{Answer, Begun, Call, Reply, Who, at};
 use super::routes::{Answering, Route};
 use super::tokens::{AdminRole, TokenDigest};
 use crate::app::App;
@@ -80,17 +80,13 @@ pub(super) async fn changed_and_written(
         Some(Ok(_)) => None,
     };
     let change = match (&answered, failed) {
-        (Some(Ok(Reply::Changed(Change { action, target, result }))), _) => {
-            Some((*action, target.clone(), result.clone()))
-        }
-        (_, Some(detail)) => {
-            begun.take().map(|(action, target)| (action, target, json!({"failed": detail})))
-        }
+        (Some(Ok(Reply::Changed(change))), _) => Some(change.clone()),
+        (_, Some(detail)) => begun.take().map(|change| change.result(json!({"failed": detail}))),
         _ => None,
     };
-    if let Some((action, target, result)) = change {
+    if let Some(change) = change {
         let (at, Who { name, from, .. }) = (at(app.backend.clock().now()), who);
-        let entry = Entry { at, who: name, from, action, target, result };
+        let entry = Entry { at, actor: name, address: from, change };
         app.operators.audit.add(entry).await;
     }
     answered
@@ -256,6 +252,7 @@ mod tests {
     use http::Uri;
     use tollgate::{Gate, Policy};
 
+    use super::super::change::Change;
     use super::*;
     use crate::app::Settings;
     use crate::backend::Backend;
@@ -280,9 +277,9 @@ mod tests {
         });
         assert!(changed_and_written(answering, begun, Arc::clone(&app), who).await.is_none());
         let written = app.operators.audit.list(1).pop().unwrap();
-        assert_eq!((written.action, &written.who[..]), ("reset", "walt"));
-        assert_eq!(written.target, json!({"everything": true}));
-        assert_eq!(written.result, json!({"failed": BROKE_OFF}));
+        let change = Change::new("reset", json!({"everything": true}));
+        let change = change.result(json!({"failed": BROKE_OFF}));
+        assert_eq!((&written.change, &written.actor[..]), (&change, "walt"));
     }
 
     #[test]

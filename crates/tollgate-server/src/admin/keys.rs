@@ -6,9 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate::Status;
 
-use super::call::{Answer, Call, Change, Reply, cursor, object, rule, wrong};
+use super::call::{Answer, Call, Reply, at, cursor, object, rule, wrong};
+use super::change::Change;
 use super::explained::{explained, ignored_attributes, ruled};
 use super::target::{Target, named, request};
+use crate::backend::Backend;
 use crate::bounds::MAX_SHOWN_KEY;
 use crate::http::{Attributes, Problem, millis, parse};
 use crate::operate::Search;
@@ -132,7 +134,7 @@ pub(super) async fn reset(mut call: Call) -> Answer {
     let (every_key, everything) = (asked.every_key == Some(true), asked.everything == Some(true));
     let begun = &call.begun;
     let begins = |target: &Value| begun.change("reset", target.clone());
-    let changed = |target, result| Ok(Reply::Changed(Change { action: "reset", target, result }));
+    let changed = |target, result| Ok(Reply::Changed(Change::new("reset", target).result(result)));
     match (asked.rule.as_deref(), &asked.key, &asked.prefix, &asked.attributes) {
         (None, None, None, None) if everything && !every_key => {
             let target = json!({"everything": true});
@@ -165,15 +167,29 @@ pub(super) async fn reset(mut call: Call) -> Answer {
         {
             let target = Target::read(&call, (name, key.as_ref()), attributes.as_ref())
                 .map_err(|problem| problem.example(RESET_EXAMPLE))?;
+            let before = usage(backend, &target).await;
             begins(&target.shown());
             let keys = match &target {
                 Target::Key(key, _) => usize::from(backend.reset_key(key).await?),
                 Target::Request(attributes) => backend.reset_request(&request(attributes)).await?,
             };
-            changed(target.shown(), json!({"keys": keys}))
+            let after = usage(backend, &target).await;
+            let change = Change::new("reset", target.shown()).values(before, after);
+            Ok(Reply::Changed(change.result(json!({"keys": keys}))))
         }
         _ => Err(unclear()),
     }
+}
+
+/// The usage of a key and its block, for the audit log; null for a request, which may have many keys.
+async fn usage(backend: &Backend, target: &Target<'_>) -> Value {
+    let Target::Key(key, _) = target else { return Value::Null };
+    // Without an answer, the change itself tells why.
+    let Ok(Some(stands)) = backend.key_status(key).await else { return Value::Null };
+    let remaining: Vec<Value> =
+        stands.limits.iter().map(|(_, status)| status.remaining().into()).collect();
+    let until = stands.blocked.map(|left| at(backend.clock().now().after(left)));
+    json!({"remaining": remaining, "blocked_until": until})
 }
 
 fn unclear() -> Problem {

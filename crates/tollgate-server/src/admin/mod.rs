@@ -4,8 +4,10 @@ mod audit;
 mod blocks;
 mod by_clients;
 mod call;
+mod change;
 mod events;
 mod explained;
+mod followed_policy;
 mod guard;
 mod keys;
 mod known;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use tollgate::{EnvoyFolder, Limit, Limiter};
 
 use audit::{Audit, AuditFile};
+pub(crate) use followed_policy::activate_followed;
 pub(crate) use guard::network;
 use known::KnownTokens;
 pub(crate) use policy::reload_as;

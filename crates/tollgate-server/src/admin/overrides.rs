@@ -4,12 +4,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollgate::{Client, Limit, Numbers, Override, Policy, Timestamp};
+use tollgate::{
+    Client, Limit, ListedOverride, Numbers, Override, OverrideRemoval, OverrideSource, Policy,
+    Timestamp,
+};
 
-use super::call::{Answer, Call, Change, Reply, at, cursor, entire, object, wrong};
-use crate::bounds::MAX_SECONDS;
+use super::call::{Answer, Call, Reply, at, cursor, entire, object, wrong};
+use super::change::Change;
+use crate::bounds::{MAX_LIMITS_NAMED, MAX_SECONDS};
 use crate::http::{Attributes, Problem, cut, parse};
 
 pub(super) const SET_EXAMPLE: &str =
@@ -49,15 +54,46 @@ pub(super) async fn list(call: Call) -> Answer {
     let most = query.most(100)?;
     let after: Option<Client> = query.cursor()?;
     let mut all = call.app.backend.overrides();
-    all.sort_unstable_by(|a, b| a.client.cmp(&b.client));
-    let is_later = |of: &&Override| after.as_ref().is_none_or(|after| of.client > *after);
+    all.sort_unstable_by(|a, b| a.details.client.cmp(&b.details.client));
+    let is_later =
+        |of: &&ListedOverride| after.as_ref().is_none_or(|after| of.details.client > *after);
     let mut later = all.iter().filter(is_later).peekable();
     let page: Vec<_> = later.by_ref().take(most).collect();
-    let next = later.peek().and(page.last()).map(|last| cursor(&last.client));
+    let next = later.peek().and(page.last()).map(|last| cursor(&last.details.client));
     let now = call.now();
-    let overrides: Vec<Value> =
-        page.iter().map(|change| shown(change, entire(&change.client), now)).collect();
+    let overrides = page.iter().map(|of| {
+        let mut shown = shown(&of.details, entire(&of.details.client), now);
+        shown["source"] = source_word(of.source).into();
+        shown
+    });
+    let overrides: Vec<Value> = overrides.collect();
     Ok(Reply::Told(json!({"overrides": overrides, "next": next})))
+}
+
+/// The origin of an override in JSON.
+pub(super) fn source_word(source: OverrideSource) -> &'static str {
+    match source {
+        OverrideSource::RunTime => "run_time",
+        _ => "policy_file",
+    }
+}
+
+/// The override of a client, for the audit log.
+fn value(of: Option<ListedOverride>) -> Value {
+    let Some(ListedOverride { details, source, .. }) = of else { return Value::Null };
+    let all = details.numbers.iter();
+    let limits = all.take(MAX_LIMITS_NAMED).map(|(rule, one)| (rule.clone(), numbers(one)));
+    let mut value = json!({
+        "tier": details.tier,
+        "limits": limits.collect::<Map<_, _>>(),
+        "until": details.until.map(at),
+        "source": source_word(source),
+    });
+    let omitted = details.numbers.len().saturating_sub(MAX_LIMITS_NAMED);
+    if omitted > 0 {
+        value["omitted"] = omitted.into();
+    }
+    value
 }
 
 fn shown(change: &Override, client: Value, now: Timestamp) -> Value {
@@ -89,13 +125,16 @@ pub(super) async fn set(mut call: Call) -> Answer {
     if let Some(tier) = change.tier.as_ref().filter(|_| !change.client.is_empty()) {
         known_tier(&call.app.backend.policy(), tier)?;
     }
-    let target = shown(&change, object(&change.client), now);
+    let target = json!({"client": object(&change.client)});
     call.begun.change("set_override", target.clone());
-    if let Err(error) = call.app.backend.set_override(change).await? {
+    let (client, backend) = (change.client.clone(), &call.app.backend);
+    let before = value(backend.override_of(&client));
+    if let Err(error) = backend.set_override(change).await? {
         let problems: Vec<_> = error.problems.iter().map(|of| of.message.as_str()).collect();
         return Err(wrong(problems.join("; ")).example(SET_EXAMPLE));
     }
-    Ok(Reply::Changed(Change { action: "set_override", target, result: json!({}) }))
+    let after = value(backend.override_of(&client));
+    Ok(Reply::Changed(Change::new("set_override", target).values(before, after)))
 }
 
 /// Refuses a tier that the policy does not have: with it the client would have no more than before.
@@ -178,9 +217,26 @@ pub(super) async fn remove(mut call: Call) -> Answer {
     let client = client(&asked.client);
     let target = json!({"client": object(&client)});
     call.begun.change("remove_override", target.clone());
-    let removed = call.app.backend.remove_override(&client).await?;
-    let result = json!({"removed": removed});
-    Ok(Reply::Changed(Change { action: "remove_override", target, result }))
+    let backend = &call.app.backend;
+    let before = value(backend.override_of(&client));
+    let removal = backend.remove_override(&client).await?;
+    if removal == OverrideRemoval::InPolicy {
+        return Err(in_policy(&call));
+    }
+    let result = json!({"removed": removal == OverrideRemoval::Removed});
+    let change = Change::new("remove_override", target);
+    let after = value(backend.override_of(&client));
+    Ok(Reply::Changed(change.values(before, after).result(result)))
+}
+
+/// The rejection of the removal of an override that the policy has.
+fn in_policy(call: &Call) -> Problem {
+    let file = call.app.operators.policy_name().unwrap_or_else(|| "the policy".to_owned());
+    let detail = format!(
+        "the override comes from {file}: change it there, or set a run-time override for this \
+         client, which takes precedence"
+    );
+    Problem::new(StatusCode::CONFLICT, detail)
 }
 
 /// The tiers of the policy in force, with what each changes.

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use tollgate::{FileError, Finding, Loaded, Policy, PolicyError, Replaced};
 use toml::de::{DeTable, DeValue};
 
-use super::call::{Answer, Begun, Call, Change, Reply, Who, wrong};
+use super::call::{Answer, Begun, Call, Reply, Who, wrong};
+use super::change::Change;
 use super::policy_changes::changes;
 use super::policy_source::SourceRead;
 use super::{AdminRole, guard};
@@ -190,9 +191,9 @@ async fn read_again(app: &App, begun: &Begun) -> Answer {
 }
 
 /// The policy that a change begins with.
-struct Seen {
-    policy: Arc<Policy>,
-    version: String,
+pub(super) struct Seen {
+    pub(super) policy: Arc<Policy>,
+    pub(super) version: String,
 }
 
 impl Seen {
@@ -213,18 +214,33 @@ async fn put_in_force(
 ) -> Result<Option<Reply>, Problem> {
     let policy = loaded.policy.clone();
     let after = Shown::new(Arc::new(policy.clone())).await?.version;
-    let changes = changes(&seen.policy, &policy);
-    let target = json!({"from_version": seen.version, "to_version": after, "changes": changes});
-    begun.change(action, target.clone());
+    let change = policy_change(app, action, seen, &policy, &after);
+    begun.change(action, change.target.clone());
     let (backend, replaced) = (app.backend.clone(), Arc::clone(&seen.policy));
-    let replaced = blocking(move || backend.replace_seen(&replaced, policy)).await?;
+    let replaced = blocking(move || backend.activate(&replaced, policy)).await?;
     if replaced.map_err(|error| impossible(app, &error))? == Replaced::Outdated {
         return Ok(None);
     }
     app.count_policy_change();
     let (rules, warnings) = (loaded.policy.rules.len(), findings(&loaded.warnings));
     let result = json!({"version": after, "rules": rules, "warnings": warnings, "note": note});
-    Ok(Some(Reply::Changed(Change { action, target, result })))
+    Ok(Some(Reply::Changed(change.result(result))))
+}
+
+/// The change from the policy that was seen to another, of this version.
+pub(super) fn policy_change(
+    app: &App,
+    action: &'static str,
+    seen: &Seen,
+    policy: &Policy,
+    version: &str,
+) -> Change {
+    let file = app.operators.policy_name();
+    let target = json!({"policy": file, "changes": changes(&seen.policy, policy)});
+    let value =
+        |version: &str, policy: &Policy| json!({"version": version, "rules": policy.rules.len()});
+    let before = value(&seen.version, &seen.policy);
+    Change::new(action, target).values(before, value(version, policy))
 }
 
 /// A policy that is refused as a whole, with everything that is wrong with it.

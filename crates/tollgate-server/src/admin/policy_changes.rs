@@ -7,20 +7,20 @@ use tollgate::{Policy, Rule};
 
 use crate::bounds::MAX_CHANGES_NAMED;
 
-/// The names of the rules that were added, removed and changed, and what was changed beside rules.
+/// The names of the rules that were added, removed and changed, and other settings that differ.
 pub(super) fn changes(before: &Policy, after: &Policy) -> Value {
     let (old, new) = (by_name(before), by_name(after));
     let added = new.keys().filter(|name| !old.contains_key(*name));
     let removed = old.keys().filter(|name| !new.contains_key(*name));
     let changed = new.iter().filter(|(name, rule)| old.get(*name).is_some_and(|was| was != *rule));
-    let mut left_out = 0;
+    let mut omitted = 0;
     let rules = json!({
-        "added": few(added, &mut left_out),
-        "removed": few(removed, &mut left_out),
-        "changed": few(changed.map(|(name, _)| name), &mut left_out),
-        "left_out": left_out,
+        "added": few(added, &mut omitted),
+        "removed": few(removed, &mut omitted),
+        "changed": few(changed.map(|(name, _)| name), &mut omitted),
+        "omitted": omitted,
     });
-    json!({"rules": rules, "beside": beside(before, after)})
+    json!({"rules": rules, "other_settings": other_settings(before, after)})
 }
 
 fn by_name(policy: &Policy) -> BTreeMap<&str, &Rule> {
@@ -28,15 +28,15 @@ fn by_name(policy: &Policy) -> BTreeMap<&str, &Rule> {
 }
 
 /// As many as an entry may name.
-fn few<'a>(names: impl Iterator<Item = &'a &'a str>, left_out: &mut usize) -> Vec<&'a str> {
+fn few<'a>(names: impl Iterator<Item = &'a &'a str>, omitted: &mut usize) -> Vec<&'a str> {
     let mut all: Vec<&str> = names.copied().collect();
-    *left_out += all.len().saturating_sub(MAX_CHANGES_NAMED);
+    *omitted += all.len().saturating_sub(MAX_CHANGES_NAMED);
     all.truncate(MAX_CHANGES_NAMED);
     all
 }
 
 /// The names, as in a policy file, of what was changed that is no rule.
-fn beside(before: &Policy, after: &Policy) -> Vec<&'static str> {
+fn other_settings(before: &Policy, after: &Policy) -> Vec<&'static str> {
     let all = [
         ("allow", before.allow != after.allow),
         ("deny", before.deny != after.deny),
@@ -75,12 +75,12 @@ mod tests {
             rules(3..5, "2/s"),
         ));
         let expected = json!({
-            "rules": {"added": ["r004"], "removed": ["r000"], "changed": ["r003"], "left_out": 0},
-            "beside": ["tiers", "default_tier"],
+            "rules": {"added": ["r004"], "removed": ["r000"], "changed": ["r003"], "omitted": 0},
+            "other_settings": ["tiers", "default_tier"],
         });
         assert_eq!(changes(&before, &after), expected);
-        let none = json!({"added": [], "removed": [], "changed": [], "left_out": 0});
-        assert_eq!(changes(&before, &before), json!({"rules": none, "beside": []}));
+        let none = json!({"added": [], "removed": [], "changed": [], "omitted": 0});
+        assert_eq!(changes(&before, &before), json!({"rules": none, "other_settings": []}));
     }
 
     #[test]
@@ -88,6 +88,6 @@ mod tests {
         let many = policy(&rules(0..MAX_CHANGES_NAMED + 7, "1/s"));
         let told = changes(&Policy::new(), &many);
         assert_eq!(told["rules"]["added"].as_array().unwrap().len(), MAX_CHANGES_NAMED);
-        assert_eq!(told["rules"]["left_out"], 7);
+        assert_eq!(told["rules"]["omitted"], 7);
     }
 }

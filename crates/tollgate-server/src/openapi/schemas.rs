@@ -270,6 +270,7 @@ fn told_to_operators() -> Value {
             "overrides": list(&whole(json!({
                 "client": refer("Attributes"), "tier": maybe("string"),
                 "limits": {"type": "object"}, "until": maybe("string"), "ended": truth(),
+                "source": override_source(),
             }))),
             "next": next(),
         })),
@@ -289,6 +290,13 @@ fn told_to_operators() -> Value {
 
 /// What the server has seen of decisions and of changes.
 fn seen() -> Value {
+    let change = json!({
+        "action": text(), "target": {"type": "object"}, "before": {"type": ["object", "null"]},
+        "after": {"type": ["object", "null"]}, "result": {"type": "object"},
+    });
+    let mut entry = change.clone();
+    (entry["at"], entry["actor"], entry["address"]) =
+        (json!({"type": "string", "format": "date-time"}), text(), maybe("string"));
     json!({
         "Top": whole(json!({
             "by": text(), "window_ms": count(),
@@ -316,14 +324,17 @@ fn seen() -> Value {
                 "remaining_by_slot": list(&maybe("integer")),
             }))),
         })),
-        "Change": whole(json!({
-            "action": text(), "target": {"type": "object"}, "result": {"type": "object"},
-        })),
-        "Audit": whole(json!({"changes": list(&whole(json!({
-            "at": text(), "who": text(), "from": maybe("string"), "action": text(),
-            "target": {"type": "object"}, "result": {"type": "object"},
-        })))})),
+        "Change": whole(change.clone()),
+        "Audit": whole(json!({"changes": list(&whole(entry))})),
     })
+}
+
+fn override_source() -> Value {
+    json!({"type": "string", "enum": ["policy_file", "run_time"]})
+}
+
+fn override_source_or_null() -> Value {
+    json!({"type": ["string", "null"], "enum": ["policy_file", "run_time", null]})
 }
 
 /// What a request would be answered, and why.
@@ -336,9 +347,10 @@ fn request_status() -> Value {
         "attributes": refer("Attributes"), "allowed": truth(), "reason": reason(),
         "rule": maybe("string"), "retry_after_ms": maybe("integer"), "list": list_of,
         "tier": maybe("string"), "tier_from": text(), "degraded": truth(),
+        "override_source": override_source_or_null(),
         "rules": list(&whole(json!({
             "rule": text(), "key": refer("Attributes"), "shadow": truth(), "numbers": list(&text()),
-            "numbers_from": text(), "leased": truth(), "allowed": truth(), "limit": maybe("integer"),
+            "numbers_from": text(), "override_source": override_source_or_null(), "leased": truth(), "allowed": truth(), "limit": maybe("integer"),
             "remaining": maybe("integer"), "retry_after_ms": maybe("integer"),
             "reset_after_ms": maybe("integer"), "blocked_ms": maybe("integer"),
             "ignored_attributes": list(&text()),

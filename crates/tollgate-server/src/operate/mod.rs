@@ -4,12 +4,14 @@
 mod held;
 mod search;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use tollgate::{
-    Client, Explanation, Gate, Key, KeyName, Limit, Override, Part, PolicyError, Request, Status,
-    TooManyBlocks,
+    Client, Explanation, Gate, Key, KeyName, Limit, ListedOverride, Override, OverrideRemoval,
+    Part, Policy, PolicyError, Replaced, Request, Status, TooManyBlocks,
 };
 use tollgate_redis::{GateError, RedisGate, StoreError};
 
@@ -59,16 +61,23 @@ impl Backend {
     /// How a key stands; `None` if there is no such rule.
     pub(crate) async fn key_status(&self, key: &RuleKey) -> Result<Option<Stands>, AdminFailure> {
         let (rule, values) = (&key.rule, key.values());
-        let (limits, blocked) = match self {
-            Backend::Memory(gate) => {
-                (gate.key_status(rule, &values), gate.blocked_for(rule, &values))
-            }
-            Backend::Redis(gate) => {
-                let limits = gate.key_status(rule, &values).await?;
-                (limits, gate.blocked_for(rule, &values).await?)
-            }
+        let limits = match self {
+            Backend::Memory(gate) => gate.key_status(rule, &values),
+            Backend::Redis(gate) => gate.key_status(rule, &values).await?,
         };
+        let blocked = self.blocked_for(key).await?;
         Ok(limits.map(|limits| Stands { limits, blocked }))
+    }
+
+    /// Returns for how long a key is still blocked.
+    pub(crate) async fn blocked_for(
+        &self,
+        key: &RuleKey,
+    ) -> Result<Option<Duration>, AdminFailure> {
+        match self {
+            Backend::Memory(gate) => Ok(gate.blocked_for(&key.rule, &key.values())),
+            Backend::Redis(gate) => Ok(gate.blocked_for(&key.rule, &key.values()).await?),
+        }
     }
 
     /// Makes a key new; whether anything was known of it.
@@ -186,12 +195,44 @@ impl Backend {
         Ok(all.into_iter().map(blocked).collect())
     }
 
-    /// All overrides, also those that have ended.
-    pub(crate) fn overrides(&self) -> Vec<Override> {
+    /// All overrides, one for each client, also those that have ended.
+    pub(crate) fn overrides(&self) -> Vec<ListedOverride> {
         match self {
             Backend::Memory(gate) => gate.overrides(),
             Backend::Redis(gate) => gate.overrides(),
         }
+    }
+
+    /// Returns the override of a client.
+    pub(crate) fn override_of(&self, client: &Client) -> Option<ListedOverride> {
+        match self {
+            Backend::Memory(gate) => gate.override_of(client),
+            Backend::Redis(gate) => gate.override_of(client),
+        }
+    }
+
+    /// Returns the clients with an override of run time that applies.
+    fn run_time_clients(&self) -> BTreeSet<Client> {
+        let overrides = match self {
+            Backend::Memory(gate) => gate.run_time_overrides(),
+            Backend::Redis(gate) => gate.run_time_overrides(),
+        };
+        overrides.into_keys().collect()
+    }
+
+    /// Replaces the active policy, unless another than `seen` is active by now. Logs the run-time
+    /// overrides that the policy's overrides replace.
+    pub(crate) fn activate(
+        &self,
+        seen: &Arc<Policy>,
+        policy: Policy,
+    ) -> Result<Replaced, PolicyError> {
+        let before = self.run_time_clients();
+        let replaced = self.replace_seen(seen, policy)?;
+        if replaced == Replaced::Done && !before.is_empty() {
+            log_replaced_overrides(before, &self.run_time_clients());
+        }
+        Ok(replaced)
     }
 
     /// Changes what is different for a client, or says everything that is wrong with that.
@@ -210,13 +251,28 @@ impl Backend {
         }
     }
 
-    /// Makes a client like all others; whether it was not.
-    pub(crate) async fn remove_override(&self, client: &Client) -> Result<bool, AdminFailure> {
+    /// Removes the run-time override of a client.
+    pub(crate) async fn remove_override(
+        &self,
+        client: &Client,
+    ) -> Result<OverrideRemoval, AdminFailure> {
         match self {
             Backend::Memory(gate) => Ok(gate.remove_override(client)),
             Backend::Redis(gate) => Ok(gate.remove_override(client).await?),
         }
     }
+}
+
+/// Logs the clients that had a run-time override before a policy was activated, and have none after.
+pub fn log_replaced_overrides(before: BTreeSet<Client>, after: &BTreeSet<Client>) {
+    let mut replaced = before.into_iter().filter(|client| !after.contains(client));
+    let Some(client) = replaced.next() else { return };
+    let others = replaced.count();
+    tracing::info!(
+        ?client,
+        others,
+        "run-time override replaced: the policy's override of its client has changed"
+    );
 }
 
 impl RuleKey {

@@ -75,7 +75,7 @@ impl Backend {
         let mut page = self.search(&search).await?;
         let listed = page.keys.iter().filter(|listed| listed.whole).map(|listed| {
             let key = RuleKey { rule: listed.rule.clone(), values: listed.values.clone() };
-            self.blocked_for(key)
+            async move { self.blocked_for(&key).await }
         });
         let listed: Vec<_> = listed.collect();
         let blocked = stream::iter(listed).buffered(MAX_BLOCK_READS);
@@ -83,13 +83,6 @@ impl Backend {
         let whole = page.keys.iter_mut().filter(|listed| listed.whole);
         whole.zip(blocked).for_each(|(listed, left)| listed.blocked = left);
         Ok(page)
-    }
-
-    async fn blocked_for(&self, key: RuleKey) -> Result<Option<Duration>, AdminFailure> {
-        match self {
-            Backend::Memory(gate) => Ok(gate.blocked_for(&key.rule, &key.values())),
-            Backend::Redis(gate) => Ok(gate.blocked_for(&key.rule, &key.values()).await?),
-        }
     }
 
     async fn search(&self, search: &Search) -> Result<Page, AdminFailure> {

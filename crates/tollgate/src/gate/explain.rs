@@ -5,7 +5,7 @@ use super::canonical::CanonicalTexts;
 use super::compiled::Listed;
 use super::resolve::{Resolved, RuleKey};
 use super::{Gate, InForce};
-use crate::policy::{Condition, Numbers, Policy, Request, Rule};
+use crate::policy::{Condition, Numbers, OverrideSource, Policy, Request, Rule};
 
 /// Which rules apply to a request and why the others do not.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Explanation {
     pub tier: Option<String>,
     /// Where that comes from.
     pub tier_source: TierSource,
+    /// The origin of the override of the request's client, if it has one.
+    pub override_source: Option<OverrideSource>,
     /// Every rule, in the order of the policy.
     pub rules: Vec<RuleReport>,
 }
@@ -133,7 +135,13 @@ impl<'e> Explaining<'e, '_> {
         };
         let rules = policy.rules.iter().enumerate();
         let rules = rules.map(|(number, rule)| self.report(&resolved, number, rule)).collect();
-        Explanation { list, tier: resolved.tier.map(str::to_owned), tier_source, rules }
+        Explanation {
+            list,
+            tier: resolved.tier.map(str::to_owned),
+            tier_source,
+            override_source: resolved.own.map(|own| own.source.origin()),
+            rules,
+        }
     }
 
     fn report(&self, resolved: &Resolved<'e>, number: usize, rule: &Rule) -> RuleReport {

@@ -13,6 +13,7 @@ mod index;
 mod inspect;
 mod operate;
 mod overrides;
+mod overrides_file;
 mod plan;
 mod prefixes;
 mod resolve;
@@ -24,7 +25,6 @@ mod told;
 mod tries;
 mod visit;
 
-use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,10 @@ pub use visit::{Visited, VisitedRule};
 
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::limit::LimitError;
-use crate::policy::{Client, Override, Place, Policy, PolicyError, Problem, Request, check};
+use crate::policy::{
+    Client, EntryFingerprint, Override, Place, Policy, PolicyError, Problem, Request,
+    RunTimeOverride, RunTimeOverrides, check,
+};
 use crate::store::memory::MemoryStore;
 
 /// A policy over a store: decides requests by every rule that applies, all or nothing. Clones
@@ -89,9 +92,9 @@ pub enum Replaced {
 
 #[derive(Default)]
 struct Changes {
-    /// Overrides set at run time, `None` where one of the policy's was taken back. The store keeps the
-    /// same.
-    overrides: BTreeMap<Client, Option<Override>>,
+    /// Overrides set at run time. The store keeps the same. Those that replace another entry than
+    /// the policy has do not apply.
+    overrides: RunTimeOverrides,
     /// What was in force and may still be looked at: freed by who makes the next change, so that
     /// no check has to.
     retired: Vec<Arc<InForce>>,
@@ -117,14 +120,17 @@ impl Gate {
     /// A gate over `store`. State is kept by the names of the rules, so that a gate built later
     /// over the same store, or over its snapshot, goes on where this one was. The overrides that were
     /// set at run time are kept with the store, too: the later gate starts with those that have not
-    /// ended.
+    /// ended. It drops those of clients for which the policy has another override, or none any more,
+    /// or has one now.
     ///
     /// # Errors
     /// Everything that is wrong with the policy.
     pub fn on(store: MemoryStore, policy: Policy) -> Result<Gate, PolicyError> {
         let overrides = store.0.overrides.list(store.0.now());
-        let changes = Changes { overrides, ..Changes::default() };
+        let mut changes = Changes { overrides, ..Changes::default() };
         let in_force = InForce::new(&store, policy, &changes.overrides)?;
+        in_force.drop_outdated(&mut changes.overrides);
+        store.0.overrides.replace(changes.overrides.clone());
         let in_force = ArcSwap::from_pointee(in_force);
         Ok(Gate(Arc::new(Inner { store, in_force, changes: Mutex::new(changes) })))
     }
@@ -135,7 +141,8 @@ impl Gate {
     }
 
     /// Puts another policy in force: at once, as a whole, and keeping what was consumed. Overrides
-    /// set at run time stay.
+    /// set at run time stay, but for those of clients whose override in the policy changes: the
+    /// policy's replaces them.
     ///
     /// # Errors
     /// Everything that is wrong with it; the policy in force stays.
@@ -176,6 +183,15 @@ impl Gate {
 
     fn replace_in(&self, changes: &mut Changes, policy: Policy) -> Result<(), PolicyError> {
         let in_force = InForce::new(&self.0.store, policy, &changes.overrides)?;
+        let before = self.0.in_force.load();
+        changes.overrides.retain(|client, set| {
+            let is_replaced = before.allows(client, set) && !in_force.allows(client, set);
+            if is_replaced {
+                self.0.store.0.overrides.remove(client);
+            }
+            !is_replaced
+        });
+        drop(before);
         self.put_in_force(in_force, changes);
         Ok(())
     }
@@ -236,47 +252,6 @@ impl Gate {
         ruling
     }
 
-    /// Changes what is different for a client, from the next decision on; replaces an earlier
-    /// override of the same client, also one of the policy.
-    ///
-    /// # Errors
-    /// Where it names an unknown rule, or its numbers are impossible.
-    pub fn set_override(&self, mut change: Override) -> Result<(), PolicyError> {
-        let mut changes = self.0.changes.lock();
-        let in_force = self.0.in_force.load_full();
-        let addresses = &in_force.compiled.addresses;
-        change.client = canonical::client(addresses, &change.client).into_owned();
-        in_force.compiled.policy.check_override(&change)?;
-        let source = Source::RunTime(Box::new(change.clone()));
-        let own = Own::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
-        self.0.store.0.overrides.set(change.client.clone(), Some(change.clone()));
-        changes.overrides.insert(change.client.clone(), Some(change));
-        self.change_overrides(&mut changes, |overrides| overrides.set(own, addresses));
-        Ok(())
-    }
-
-    /// Makes a client like all others, from the next decision on; whether it was not.
-    pub fn remove_override(&self, client: &Client) -> bool {
-        let mut changes = self.0.changes.lock();
-        let compiled = Arc::clone(&self.0.in_force.load().compiled);
-        let form = |client| canonical::client(&compiled.addresses, client);
-        let client = &*form(client);
-        let of_policy = compiled.policy.overrides.iter().any(|of| *form(&of.client) == *client);
-        if of_policy {
-            self.0.store.0.overrides.set(client.clone(), None);
-            changes.overrides.insert(client.clone(), None);
-        } else {
-            self.0.store.0.overrides.remove(client);
-            changes.overrides.remove(client);
-        }
-        self.change_overrides(&mut changes, |overrides| overrides.remove(client))
-    }
-
-    /// All overrides in force, also those that have ended.
-    pub fn overrides(&self) -> Vec<Override> {
-        self.0.in_force.load().overrides.iter().cloned().collect()
-    }
-
     fn change_overrides<T>(
         &self,
         changes: &mut Changes,
@@ -303,35 +278,57 @@ impl InForce {
     fn new(
         store: &MemoryStore,
         policy: Policy,
-        changed: &BTreeMap<Client, Option<Override>>,
+        set: &RunTimeOverrides,
     ) -> Result<InForce, PolicyError> {
         check(&policy)?;
         let compiled = Compiled::new(Arc::new(policy), &store.0).map_err(refused)?;
-        let mut overrides = Overrides::default();
-        for change in overriding(&compiled, changed) {
-            let own = Own::new(change, &compiled, &store.0).map_err(refused)?;
-            overrides.set(own, &compiled.addresses);
+        let overrides = policy_overrides(&compiled, store).map_err(refused)?;
+        let (store, compiled) = (store.clone(), Arc::new(compiled));
+        let mut in_force = InForce { store, compiled, overrides };
+        for (client, set) in set {
+            if in_force.allows(client, set) {
+                in_force.set(&set.change).map_err(refused)?;
+            }
         }
-        Ok(InForce { store: store.clone(), compiled: Arc::new(compiled), overrides })
+        Ok(in_force)
+    }
+
+    /// Returns `true` if a run-time override takes precedence over the policy's entry for its client.
+    fn allows(&self, client: &Client, set: &RunTimeOverride) -> bool {
+        let client = canonical::client(&self.compiled.addresses, client);
+        let entry = EntryFingerprint::of(self.overrides.policy_entry(&client));
+        set.takes_precedence_over(entry)
+    }
+
+    /// Applies a run-time override.
+    fn set(&mut self, change: &Override) -> Result<(), LimitError> {
+        let source = Source::RunTime(Box::new(change.clone()));
+        let own = Own::new(source, &self.compiled, &self.store.0)?;
+        self.overrides.set(own, &self.compiled.addresses);
+        Ok(())
+    }
+
+    /// Drops the overrides that replace another entry than the policy has. The others are from now
+    /// on known to replace what it has.
+    fn drop_outdated(&self, overrides: &mut RunTimeOverrides) {
+        overrides.retain(|client, set| {
+            let applies = self.allows(client, set);
+            let client = canonical::client(&self.compiled.addresses, client);
+            set.replaces = Some(EntryFingerprint::of(self.overrides.policy_entry(&client)));
+            applies
+        });
     }
 }
 
-/// The policy's overrides as they were changed at run time.
-fn overriding<'a>(
-    compiled: &'a Compiled,
-    changed: &'a BTreeMap<Client, Option<Override>>,
-) -> impl Iterator<Item = Source> + 'a {
-    let addresses = &compiled.addresses;
-    let replaced = changed.keys().map(|client| canonical::client(addresses, client).into_owned());
-    let replaced: HashSet<Client> = replaced.collect();
-    let is_replaced = move |of: &Override| {
-        !replaced.is_empty() && replaced.contains(&*canonical::client(addresses, &of.client))
-    };
-    let of_policy = compiled.policy.overrides.iter().enumerate();
-    let of_policy = of_policy.filter(move |(_, of)| !is_replaced(of));
-    let of_policy = of_policy.map(|(number, _)| Source::Policy(compiled.policy.clone(), number));
-    let changed = changed.values().flatten();
-    of_policy.chain(changed.map(|change| Source::RunTime(Box::new(change.clone()))))
+/// The overrides of the policy.
+fn policy_overrides(compiled: &Compiled, store: &MemoryStore) -> Result<Overrides, LimitError> {
+    let mut overrides = Overrides::default();
+    for number in 0..compiled.policy.overrides.len() {
+        let source = Source::Policy(compiled.policy.clone(), number);
+        let own = Own::new(source, compiled, &store.0)?;
+        overrides.set(own, &compiled.addresses);
+    }
+    Ok(overrides)
 }
 
 /// What the store refuses though the policy was found right.

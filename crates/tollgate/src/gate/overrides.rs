@@ -17,8 +17,12 @@ use super::compiled::{Compiled, Terms, counter, terms};
 use super::index::Quick;
 use crate::key::Fingerprints;
 use crate::limit::LimitError;
-use crate::policy::{AddressAttributes, AddressPrefix, Client, Override, Policy, Request};
+use crate::policy::{
+    AddressAttributes, AddressPrefix, Client, ListedOverride, Override, OverrideSource, Policy,
+    Request,
+};
 use crate::store::memory::Memory;
+use crate::time::Timestamp;
 
 const PIECES: usize = 64;
 
@@ -41,6 +45,8 @@ struct ShapeAttributes(Box<[(String, Option<AddressPrefix>)]>);
 pub(super) struct Own {
     pub(super) source: Source,
     numbers: SmallVec<[OwnTerms; 1]>,
+    /// The policy's override of the same client: it applies when this one, of run time, has ended.
+    covered: Option<Arc<Own>>,
 }
 
 /// What an override says: the policy's are not copied, since there may be very many.
@@ -50,6 +56,15 @@ pub(super) enum Source {
     Policy(Arc<Policy>, usize),
     /// Set at run time.
     RunTime(Box<Override>),
+}
+
+impl Source {
+    pub(super) fn origin(&self) -> OverrideSource {
+        match self {
+            Source::Policy(..) => OverrideSource::Policy,
+            Source::RunTime(_) => OverrideSource::RunTime,
+        }
+    }
 }
 
 impl Deref for Source {
@@ -90,7 +105,20 @@ impl Own {
                 numbers.push(OwnTerms { rule, further: further.collect(), terms });
             }
         }
-        Ok(Own { source, numbers })
+        Ok(Own { source, numbers, covered: None })
+    }
+
+    /// Returns the override that applies at `now`, if any does.
+    fn live(self: &Arc<Own>, now: impl Fn() -> Timestamp) -> Option<&Arc<Own>> {
+        let is_live = |own: &&Arc<Own>| own.source.until.is_none_or(|until| now() < until);
+        Some(self).filter(is_live).or_else(|| self.covered.as_ref().filter(is_live))
+    }
+
+    fn policy_entry(self: &Arc<Own>) -> Option<&Arc<Own>> {
+        match self.source {
+            Source::Policy(..) => Some(self),
+            Source::RunTime(_) => self.covered.as_ref(),
+        }
     }
 
     /// The client's own limits of a rule.
@@ -113,47 +141,70 @@ impl Overrides {
             return None;
         }
         let found = self.0.iter().filter_map(|shape| shape.find(request));
-        let mut in_force =
-            found.filter(|own| own.source.until.is_none_or(|until| memory.now() < until));
-        in_force.next()
+        found.filter_map(|own| own.live(|| memory.now())).next()
     }
 
-    /// Puts `own` in, instead of any other of the same client.
-    pub(super) fn set(&mut self, own: Own, addresses: &AddressAttributes) {
-        let own = Arc::new(own);
+    /// Puts `own` in, instead of any other of the same client. One of run time covers the policy's.
+    pub(super) fn set(&mut self, mut own: Own, addresses: &AddressAttributes) {
         let shape = self.shape(&own.source.client, addresses);
         let attributes = Arc::clone(&shape.attributes);
         let hash = hash(own.values(&attributes));
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
         let same = |other: &Arc<Own>| other.values(&attributes).eq(own.values(&attributes));
         if let Ok(entry) = piece.find_entry(hash, same) {
-            entry.remove();
+            let (replaced, _) = entry.remove();
+            if let Source::RunTime(_) = own.source {
+                own.covered = replaced.policy_entry().cloned();
+            }
         }
-        piece.insert_unique(hash, own, |own| self::hash(own.values(&attributes)));
+        piece.insert_unique(hash, Arc::new(own), |own| self::hash(own.values(&attributes)));
     }
 
-    /// Takes out what is different for `client`.
-    pub(super) fn remove(&mut self, client: &Client) -> bool {
-        let Ok(place) = self.place(client) else {
-            return false;
-        };
+    /// Removes the run-time override of `client`: the policy's, if there is one, applies again.
+    pub(super) fn remove_run_time(&mut self, client: &Client) {
+        let Ok(place) = self.place(client) else { return };
         let shape = &mut self.0[place];
         let attributes = Arc::clone(&shape.attributes);
         let hash = hash(attributes.values_of(client));
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
-        let same = |own: &Arc<Own>| own.values(&attributes).eq(attributes.values_of(client));
-        let found = piece.find_entry(hash, same);
-        let removed = found.map(|entry| drop(entry.remove())).is_ok();
+        let is_meant = |own: &Arc<Own>| {
+            matches!(own.source, Source::RunTime(_))
+                && own.values(&attributes).eq(attributes.values_of(client))
+        };
+        let Ok(entry) = piece.find_entry(hash, is_meant) else { return };
+        let (removed, _) = entry.remove();
+        if let Some(covered) = &removed.covered {
+            let of = |own: &Arc<Own>| self::hash(own.values(&attributes));
+            piece.insert_unique(hash, Arc::clone(covered), of);
+        }
         // Every shape costs every check a lookup.
         if shape.pieces.iter().all(|piece| piece.is_empty()) {
             self.0.remove(place);
         }
-        removed
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Override> {
+    /// Returns the policy's override of `client`.
+    pub(super) fn policy_entry(&self, client: &Client) -> Option<&Override> {
+        self.own_of(client)?.policy_entry().map(|own| &*own.source)
+    }
+
+    fn own_of(&self, client: &Client) -> Option<&Arc<Own>> {
+        let shape = &self.0[self.place(client).ok()?];
+        let hash = hash(shape.attributes.values_of(client));
+        let same =
+            |own: &Arc<Own>| own.values(&shape.attributes).eq(shape.attributes.values_of(client));
+        shape.pieces[piece(hash)].find(hash, same)
+    }
+
+    /// Returns the override of `client` that applies at `now`, or one that has ended.
+    pub(super) fn get(&self, client: &Client, now: Timestamp) -> Option<ListedOverride> {
+        self.own_of(client).map(|own| listed(own, now))
+    }
+
+    /// One override for each client: the one that applies at `now`, or one that has ended.
+    pub(super) fn list(&self, now: Timestamp) -> impl Iterator<Item = ListedOverride> {
         let pieces = self.0.iter().flat_map(|shape| &shape.pieces);
-        pieces.flat_map(|piece| piece.iter()).map(|own| &*own.source)
+        pieces.flat_map(|piece| piece.iter()).map(move |own| listed(own, now))
     }
 
     /// The shape of `client`, made if there is none.
@@ -200,6 +251,11 @@ impl ShapeAttributes {
         let values = self.0.iter().zip(client.values());
         values.map(|((name, prefix), value)| canonical::of_client(name, value, *prefix))
     }
+}
+
+fn listed(own: &Arc<Own>, now: Timestamp) -> ListedOverride {
+    let source = &own.live(|| now).unwrap_or(own).source;
+    ListedOverride { details: Override::clone(source), source: source.origin() }
 }
 
 fn hash(values: impl Iterator<Item = impl AsRef<str>>) -> u64 {

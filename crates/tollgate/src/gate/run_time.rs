@@ -1,36 +1,91 @@
-//! Overrides that were set at run time: all of them at once, for whoever keeps them elsewhere, and
-//! in a file, so that a restart does not forget them.
+//! Overrides that are set and removed while the gate runs.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::hash::Hasher;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use siphasher::sip::SipHasher13;
-
-use super::overrides::{Overrides, Own};
-use super::{Gate, canonical, overriding};
-use crate::policy::{Client, Override, PolicyError, read_override, write_override};
-use crate::store::memory::SnapshotError;
-
-/// What a file of overrides begins with.
-const MAGIC: &[u8] = b"tollgate overrides 1\n";
-
-/// The largest file that is read: a million overrides.
-const MAX_BYTES: u64 = 256 << 20;
-
-/// Overrides set at run time; `None` where one of the policy's was taken back.
-pub(super) type Changed = BTreeMap<Client, Option<Override>>;
+use super::overrides::{Own, Source};
+use super::{Changes, Gate, InForce, canonical, policy_overrides, refused};
+use crate::policy::{
+    Client, EntryFingerprint, ListedOverride, Override, OverrideRemoval, PolicyError,
+    RunTimeOverride, RunTimeOverrides,
+};
 
 impl Gate {
-    /// Everything that is wrong with an override.
+    /// Changes what is different for a client, from the next decision on; replaces an earlier
+    /// override of the same client. It takes precedence over one of the policy until it ends, is
+    /// removed, or the policy's override of the client changes.
+    ///
+    /// # Errors
+    /// Where it names an unknown rule, or its numbers are impossible.
+    pub fn set_override(&self, change: Override) -> Result<(), PolicyError> {
+        let mut changes = self.0.changes.lock();
+        let set = self.run_time_override(change)?;
+        let in_force = self.0.in_force.load_full();
+        let source = Source::RunTime(Box::new(set.change.clone()));
+        let own = Own::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
+        self.0.store.0.overrides.set(set.clone());
+        changes.overrides.insert(set.change.client.clone(), set);
+        self.change_overrides(&mut changes, |overrides| {
+            overrides.set(own, &in_force.compiled.addresses);
+        });
+        Ok(())
+    }
+
+    /// Removes the override of a client that was set at run time, from the next decision on. The
+    /// policy's override of the client, if there is one, applies again.
+    ///
+    /// ```
+    /// use tollgate::{Client, Gate, Limit, Override, OverrideRemoval, Policy, Rule};
+    ///
+    /// let rule = Rule::new("api").key(["user"]).limit(Limit::per_hour(10));
+    /// let of_policy = Override::new("user", "ana").numbers("api", Limit::per_hour(50));
+    /// let gate = Gate::new(Policy::new().rule(rule).with_override(of_policy))?;
+    /// let ana = Client::from([("user".to_owned(), "ana".to_owned())]);
+    ///
+    /// gate.set_override(Override::new("user", "ana").numbers("api", Limit::per_hour(500)))?;
+    /// assert_eq!(gate.remove_override(&ana), OverrideRemoval::Removed);
+    /// assert_eq!(gate.remove_override(&ana), OverrideRemoval::InPolicy);
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn remove_override(&self, client: &Client) -> OverrideRemoval {
+        let mut changes = self.0.changes.lock();
+        let in_force = self.0.in_force.load_full();
+        let client = &*canonical::client(&in_force.compiled.addresses, client);
+        self.0.store.0.overrides.remove(client);
+        if changes.overrides.remove(client).is_some() {
+            self.change_overrides(&mut changes, |overrides| overrides.remove_run_time(client));
+            return OverrideRemoval::Removed;
+        }
+        match in_force.overrides.policy_entry(client) {
+            Some(_) => OverrideRemoval::InPolicy,
+            None => OverrideRemoval::NotFound,
+        }
+    }
+
+    /// All overrides, one for each client: the one that applies, or one that has ended.
+    pub fn overrides(&self) -> Vec<ListedOverride> {
+        self.0.in_force.load().overrides.list(self.0.store.0.now()).collect()
+    }
+
+    /// Returns the override of a client: the one that applies, or one that has ended.
+    pub fn override_of(&self, client: &Client) -> Option<ListedOverride> {
+        let in_force = self.0.in_force.load();
+        let client = canonical::client(&in_force.compiled.addresses, client);
+        in_force.overrides.get(&client, self.0.store.0.now())
+    }
+
+    /// Returns an override as it is set at run time under the active policy.
     ///
     /// # Errors
     /// Where it names an unknown rule, or its numbers are impossible.
     #[doc(hidden)]
-    pub fn check_override(&self, change: &Override) -> Result<(), PolicyError> {
-        self.policy().check_override(change)
+    pub fn run_time_override(&self, mut change: Override) -> Result<RunTimeOverride, PolicyError> {
+        let in_force = self.0.in_force.load();
+        let addresses = &in_force.compiled.addresses;
+        change.client = canonical::client(addresses, &change.client).into_owned();
+        in_force.compiled.policy.check_override(&change)?;
+        let entry = in_force.overrides.policy_entry(&change.client);
+        let replaces = Some(EntryFingerprint::of(entry));
+        Ok(RunTimeOverride { change, replaces })
     }
 
     /// The client of an override in the form by which it is found.
@@ -39,128 +94,57 @@ impl Gate {
         canonical::client(&self.0.in_force.load().compiled.addresses, client).into_owned()
     }
 
-    /// What was set at run time; `None` where one of the policy's was taken back.
+    /// Returns `true` if the policy has an override of this client.
     #[doc(hidden)]
-    pub fn changed_overrides(&self) -> BTreeMap<Client, Option<Override>> {
+    pub fn has_policy_override(&self, client: &Client) -> bool {
+        let in_force = self.0.in_force.load();
+        let client = canonical::client(&in_force.compiled.addresses, client);
+        in_force.overrides.policy_entry(&client).is_some()
+    }
+
+    /// All that was set at run time and not removed, also what does not apply because the policy has
+    /// another entry for the client than the one it replaced.
+    #[doc(hidden)]
+    pub fn run_time_overrides(&self) -> RunTimeOverrides {
         self.0.changes.lock().overrides.clone()
     }
 
-    /// Puts these in place of everything that was set at run time. Rules that the policy does not
-    /// have are left out, and so are overrides whose numbers are impossible.
+    /// Returns `true` if the override takes precedence over what the policy has for its client.
     #[doc(hidden)]
-    pub fn put_overrides(&self, changed: BTreeMap<Client, Option<Override>>) {
+    pub fn takes_precedence(&self, set: &RunTimeOverride) -> bool {
+        self.0.in_force.load().allows(&set.change.client, set)
+    }
+
+    /// Puts these in place of everything that was set at run time. Rules that the policy does not
+    /// have are left out, and so are overrides whose numbers are impossible. An override that replaces
+    /// another entry than the policy has is kept and does not apply: a policy that follows may have
+    /// the entry.
+    #[doc(hidden)]
+    pub fn put_overrides(&self, overrides: RunTimeOverrides) {
+        self.put_run_time(&mut self.0.changes.lock(), overrides);
+    }
+
+    pub(super) fn restore_run_time(&self, mut overrides: RunTimeOverrides) {
         let mut changes = self.0.changes.lock();
-        let compiled = self.0.in_force.load().compiled.clone();
-        let mut overrides = Overrides::default();
-        for change in overriding(&compiled, &changed) {
-            if let Ok(own) = Own::new(change, &compiled, &self.0.store.0) {
-                overrides.set(own, &compiled.addresses);
+        self.0.in_force.load().drop_outdated(&mut overrides);
+        self.put_run_time(&mut changes, overrides);
+    }
+
+    fn put_run_time(&self, changes: &mut Changes, set: RunTimeOverrides) {
+        let old = self.0.in_force.load_full();
+        let (store, compiled) = (old.store.clone(), Arc::clone(&old.compiled));
+        let Ok(overrides) = policy_overrides(&compiled, &store) else {
+            // The active policy was accepted with the same overrides.
+            return;
+        };
+        let mut in_force = InForce { store, compiled, overrides };
+        for (client, set) in &set {
+            if in_force.allows(client, set) {
+                let _ = in_force.set(&set.change);
             }
         }
-        self.0.store.0.overrides.replace(changed.clone());
-        changes.overrides = changed;
-        self.change_overrides(&mut changes, |in_force| *in_force = overrides);
+        self.0.store.0.overrides.replace(set.clone());
+        changes.overrides = set;
+        self.put_in_force(in_force, changes);
     }
-
-    /// Writes the overrides that were set at run time to a file, which is there whole or not at all
-    /// whenever the machine stops. They are also part of a store's
-    /// [snapshot](crate::MemoryStore::snapshot).
-    ///
-    /// # Errors
-    /// Where the file cannot be written; an earlier one is then as it was.
-    ///
-    /// ```
-    /// use tollgate::{Gate, Limit, Override, Policy, Request, Rule};
-    ///
-    /// let file = std::env::temp_dir().join(format!("overrides-{}", std::process::id()));
-    /// let policy = Policy::new().rule(Rule::new("api").key(["user"]).limit(Limit::per_hour(10)));
-    /// let gate = Gate::new(policy.clone())?;
-    /// gate.set_override(Override::new("user", "ana").numbers("api", Limit::per_hour(500)))?;
-    /// gate.save_overrides(&file)?;
-    ///
-    /// let restarted = Gate::new(policy)?;
-    /// restarted.restore_overrides(&file)?;
-    /// assert_eq!(restarted.check(&Request::new().with("user", "ana")).limit(), 500);
-    /// # std::fs::remove_file(file)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn save_overrides(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let mut bytes = MAGIC.to_vec();
-        for (client, change) in &self.changed_overrides() {
-            let mut record = Vec::new();
-            write_override(client, change.as_ref(), &mut record);
-            let length = u32::try_from(record.len()).map_err(io::Error::other)?;
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.extend_from_slice(&record);
-        }
-        bytes.extend_from_slice(&0_u32.to_le_bytes());
-        bytes.extend_from_slice(&sum(&bytes).to_le_bytes());
-        write_whole(path.as_ref(), &bytes)
-    }
-
-    /// Puts the overrides of a file that [`save_overrides`](Self::save_overrides) wrote in place of
-    /// all that were set at run time.
-    ///
-    /// # Errors
-    /// Where the file cannot be read, or is damaged; what is in force then stays.
-    pub fn restore_overrides(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
-        let changed = read(&bytes).ok_or_else(|| {
-            let what = "it is damaged or was not written by save_overrides, restore another";
-            SnapshotError::Malformed(what.to_owned())
-        })?;
-        self.put_overrides(changed);
-        Ok(())
-    }
-}
-
-fn read(bytes: &[u8]) -> Option<Changed> {
-    let (content, checksum) = bytes.split_last_chunk::<8>()?;
-    if u64::from_le_bytes(*checksum) != sum(content) {
-        return None;
-    }
-    let mut rest = content.strip_prefix(MAGIC)?;
-    let mut changed = Changed::new();
-    loop {
-        let (length, after) = rest.split_first_chunk::<4>()?;
-        let length = u32::from_le_bytes(*length) as usize;
-        if length == 0 {
-            return after.is_empty().then_some(changed);
-        }
-        let (record, after) = after.split_at_checked(length)?;
-        let (client, change) = read_override(record)?;
-        changed.insert(client, change);
-        rest = after;
-    }
-}
-
-fn sum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new();
-    hasher.write(bytes);
-    hasher.finish()
-}
-
-/// Writes a file beside `path` and puts it in its place once it is on the disk.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside: PathBuf = path.with_file_name(name);
-    let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    let written = write();
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-        return written;
-    }
-    // The new name itself must survive, too, where a directory can be synced at all.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Ok(folder) = File::open(folder.unwrap_or_else(|| Path::new("."))) {
-        let _ = folder.sync_all();
-    }
-    Ok(())
 }

@@ -1,30 +1,44 @@
-//! An override written down: for a file, and for a store that a fleet shares.
+//! A run-time override written down: for a file, and for a store that a fleet shares.
 //!
 //! ```text
-//! 1:u8  attributes:u32 (name:text value:text)*
-//! 0:u8  | 1:u8 until:u64 tiers:u32 tier:text* rules:u32 (rule:text limits:u32 limit:text*)*
+//! record  = 2:u8 client replaces details
+//! client  = attributes:u32 (name:text value:text)*
+//! replaces = 0:u8 | 1:u8 fingerprint:u64
+//! details = until:u64 tiers:u32 tier:text* rules:u32 (rule:text limits:u32 limit:text*)*
 //! text = length:u32 bytes, numbers little-endian; 2^32 - 1 limits are no limit
 //! ```
+//!
+//! Records of version 1 have `1:u8` in place of `replaces`, or end with `0:u8`: an entry of the policy
+//! that was removed at run time, which is not possible any more.
 
-use std::collections::BTreeMap;
-
+use super::overrides::{EntryFingerprint, RunTimeOverride};
 use super::{Client, Numbers, Override};
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const UNLIMITED: u32 = u32::MAX;
 
-/// Writes what is different for a client; `None` where nothing is any more.
-pub fn write_override(client: &Client, change: Option<&Override>, to: &mut Vec<u8>) {
+/// Writes an override that was set at run time.
+pub fn write_override(set: &RunTimeOverride, to: &mut Vec<u8>) {
     to.push(VERSION);
+    write_client(&set.change.client, to);
+    to.push(u8::from(set.replaces.is_some()));
+    set.replaces.iter().for_each(|replaces| to.extend_from_slice(&replaces.to_bytes()));
+    write_details(&set.change, to);
+}
+
+/// Writes a client.
+pub fn write_client(client: &Client, to: &mut Vec<u8>) {
     number(client.len(), to);
     for (name, value) in client {
         text(name, to);
         text(value, to);
     }
-    to.push(u8::from(change.is_some()));
-    let Some(change) = change else { return };
+}
+
+/// Writes an override without its client.
+pub(super) fn write_details(change: &Override, to: &mut Vec<u8>) {
     to.extend_from_slice(&change.until.map_or(0, Timestamp::as_nanos).to_le_bytes());
     number(usize::from(change.tier.is_some()), to);
     change.tier.iter().for_each(|tier| text(tier, to));
@@ -41,31 +55,39 @@ pub fn write_override(client: &Client, change: Option<&Override>, to: &mut Vec<u
     }
 }
 
+/// A record of a run-time override.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OverrideRecord {
+    /// An override that is set.
+    Set(RunTimeOverride),
+    /// An entry of the policy that an earlier version removed at run time. It applies again.
+    Obsolete,
+}
+
 /// Reads what [`write_override`] wrote.
-pub fn read_override(bytes: &[u8]) -> Option<(Client, Option<Override>)> {
+pub fn read_override(bytes: &[u8]) -> Option<OverrideRecord> {
     let mut from = Reading(bytes);
-    if from.byte()? != VERSION {
-        return None;
-    }
+    let version = from.byte()?;
     let mut client = Client::new();
     for _ in 0..from.number()? {
         client.insert(from.text()?, from.text()?);
     }
-    if from.byte()? == 0 {
-        return from.0.is_empty().then_some((client, None));
-    }
-    let mut change = Override::of(client.clone());
+    let replaces = match (version, from.byte()?) {
+        (1, 0) => return from.0.is_empty().then_some(OverrideRecord::Obsolete),
+        (1, 1) | (VERSION, 0) => None,
+        (VERSION, 1) => Some(EntryFingerprint::from_bytes(from.array()?)),
+        _ => return None,
+    };
+    let mut change = Override::of(client);
     let until = u64::from_le_bytes(from.array()?);
     change.until = (until > 0).then_some(Timestamp::from_nanos(until));
     for _ in 0..from.number()? {
         change.tier = Some(from.text()?);
     }
-    let mut numbers = BTreeMap::new();
     for _ in 0..from.number()? {
-        numbers.insert(from.text()?, from.numbers()?);
+        change.numbers.insert(from.text()?, from.numbers()?);
     }
-    change.numbers = numbers;
-    from.0.is_empty().then_some((client, Some(change)))
+    from.0.is_empty().then_some(OverrideRecord::Set(RunTimeOverride { change, replaces }))
 }
 
 fn number(number: usize, to: &mut Vec<u8>) {
@@ -119,9 +141,9 @@ impl Reading<'_> {
 mod tests {
     use super::*;
 
-    fn written(change: &Override) -> Vec<u8> {
+    fn written(set: &RunTimeOverride) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write_override(&change.client, Some(change), &mut bytes);
+        write_override(set, &mut bytes);
         bytes
     }
 
@@ -134,13 +156,45 @@ mod tests {
             .numbers("api", limits)
             .numbers("search", Numbers::Unlimited)
             .until(Timestamp::from_secs(2_000_000_000));
-        let bytes = written(&change);
-        assert_eq!(read_override(&bytes), Some((change.client.clone(), Some(change))));
-        for length in 0..bytes.len() {
-            assert_eq!(read_override(&bytes[..length]), None, "{length} bytes");
+        for replaces in [None, Some(EntryFingerprint::of(Some(&change)))] {
+            let set = RunTimeOverride { change: change.clone(), replaces };
+            let bytes = written(&set);
+            assert_eq!(read_override(&bytes), Some(OverrideRecord::Set(set)));
+            for length in 0..bytes.len() {
+                assert_eq!(read_override(&bytes[..length]), None, "{length} bytes");
+            }
         }
-        let mut taken_back = Vec::new();
-        write_override(&Client::new(), None, &mut taken_back);
-        assert_eq!(read_override(&taken_back), Some((Client::new(), None)));
+    }
+
+    #[test]
+    fn records_of_version_1_are_read() {
+        let change = Override::new("user", "ana").tier("pro");
+        let record = |is_set: bool| {
+            let mut bytes = vec![1];
+            write_client(&change.client, &mut bytes);
+            bytes.push(u8::from(is_set));
+            bytes
+        };
+        assert_eq!(read_override(&record(false)), Some(OverrideRecord::Obsolete));
+        let mut bytes = record(true);
+        write_details(&change, &mut bytes);
+        let set = RunTimeOverride { change, replaces: None };
+        assert_eq!(read_override(&bytes), Some(OverrideRecord::Set(set)));
+    }
+
+    #[test]
+    fn fingerprint_of_an_entry_covers_everything_but_its_client() {
+        let entry = Override::new("user", "ana").tier("pro").numbers("api", Limit::per_hour(7));
+        let of = |entry: &Override| EntryFingerprint::of(Some(entry));
+        let changed = [
+            entry.clone().tier("free"),
+            entry.clone().numbers("api", Limit::per_hour(8)),
+            entry.clone().numbers("other", Limit::per_hour(7)),
+            entry.clone().until(Timestamp::from_secs(1)),
+        ];
+        assert!(changed.iter().all(|other| of(other) != of(&entry)));
+        assert_ne!(of(&entry), EntryFingerprint::of(None));
+        let spelled = Override { client: Client::new(), ..entry.clone() };
+        assert_eq!(of(&spelled), of(&entry));
     }
 }

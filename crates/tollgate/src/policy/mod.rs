@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::bounds::{DEFAULT_LEASE_SHARE, DEFAULT_LEASE_TTL};
 pub use address::AddressPrefix;
 pub(crate) use address::{AddressAttributes, CanonicalAddress, canonical_address, parse_address};
-pub use bytes::{read_override, write_override};
+pub use bytes::{OverrideRecord, read_override, write_client, write_override};
 pub(crate) use check::check;
 pub use check::{Place, PolicyError, Problem};
 pub use condition::Condition;
@@ -37,7 +37,10 @@ pub(crate) use file::read;
 pub use file::{FileError, Finding, Loaded};
 pub use glob::Glob;
 pub use lease::{LeaseSettings, SyncMode};
-pub use overrides::{Client, Override};
+pub use overrides::{
+    Client, EntryFingerprint, ListedOverride, Override, OverrideRemoval, OverrideSource,
+    RunTimeOverride, RunTimeOverrides,
+};
 pub(crate) use path::PATH;
 pub use path::{normalize_path, normalize_path_within, uri_path};
 pub use request::Request;

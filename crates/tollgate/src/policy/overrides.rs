@@ -1,8 +1,12 @@
 //! Overrides: clients with a tier or numbers of their own, for ever or until a time.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
 
 use super::Numbers;
+use super::bytes::write_details;
 use crate::time::Timestamp;
 
 /// Who is meant: the attributes that a request must have, with these values.
@@ -53,5 +57,86 @@ impl Override {
     pub fn until(mut self, moment: Timestamp) -> Override {
         self.until = Some(moment);
         self
+    }
+}
+
+/// The origin of an override.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OverrideSource {
+    /// The policy.
+    Policy,
+    /// A call while the gate ran.
+    RunTime,
+}
+
+/// An override of a gate, with its origin.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ListedOverride {
+    /// The override itself.
+    pub details: Override,
+    /// Its origin.
+    pub source: OverrideSource,
+}
+
+/// The outcome of removing an override.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum OverrideRemoval {
+    /// An override that was set at run time is removed. If the policy has one for the client, that
+    /// one applies again.
+    Removed,
+    /// There was none.
+    NotFound,
+    /// Rejected: the override is the policy's. Change the policy, or set an override for the client,
+    /// which takes precedence.
+    InPolicy,
+}
+
+/// An override that was set at run time, with the policy's override that it takes precedence over.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTimeOverride {
+    pub change: Override,
+    /// The policy's entry for the client when this was set; `None` if it is not known. Once the
+    /// policy has another entry, that one applies instead.
+    pub replaces: Option<EntryFingerprint>,
+}
+
+/// Overrides that were set at run time, by client.
+#[doc(hidden)]
+pub type RunTimeOverrides = BTreeMap<Client, RunTimeOverride>;
+
+/// A fingerprint of the entry that a policy has for a client: the same in every process and version
+/// that writes limits alike.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryFingerprint(u64);
+
+impl EntryFingerprint {
+    /// Returns the fingerprint of an entry, or of its absence.
+    pub fn of(entry: Option<&Override>) -> EntryFingerprint {
+        let mut bytes = vec![u8::from(entry.is_some())];
+        entry.iter().for_each(|entry| write_details(entry, &mut bytes));
+        let mut hasher = SipHasher13::new();
+        hasher.write(&bytes);
+        EntryFingerprint(hasher.finish())
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 8]) -> EntryFingerprint {
+        EntryFingerprint(u64::from_le_bytes(bytes))
+    }
+}
+
+impl RunTimeOverride {
+    /// Returns `true` if it takes precedence over `entry`.
+    pub fn takes_precedence_over(&self, entry: EntryFingerprint) -> bool {
+        self.replaces.is_none_or(|replaces| replaces == entry)
     }
 }

@@ -19,7 +19,10 @@ use crate::limit::{Limit, LimitError, Plan};
 
 pub use crate::charge::deciding;
 pub use crate::gate::{CountedRule, Planned, PlannedRule, RuleAnswer, Tries, Visited, VisitedRule};
-pub use crate::policy::{LeaseSettings, read_override, write_override};
+pub use crate::policy::{
+    EntryFingerprint, LeaseSettings, OverrideRecord, RunTimeOverride, RunTimeOverrides,
+    read_override, write_client, write_override,
+};
 #[cfg(feature = "watch")]
 pub use crate::watch::follow;
 

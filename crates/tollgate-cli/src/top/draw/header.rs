@@ -1,6 +1,6 @@
 //! The lines at the top: which server, whether all is well, and what if it is not.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, Zoned};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::style;
+use crate::moment;
 use crate::top::state::{Link, State};
 use crate::top::table::{Tone, cut};
 use crate::top::text::{count, counted, harmless, lasted, wait};
@@ -59,9 +60,9 @@ fn name_line(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let (now, loud) = match (&state.link, state.paused_since()) {
         (Link::Lost { .. }, _) => ("LOST".to_owned(), style(Tone::Bad).bold()),
         (_, Some(since)) => {
-            (format!("PAUSED at {}", clock(state, since)), style(Tone::Warning).bold())
+            (format!("PAUSED at {}", local_time(state, since)), style(Tone::Warning).bold())
         }
-        (Link::Live, None) => (format!("live {}", clock(state, state.now_ms)), Style::new()),
+        (Link::Live, None) => (format!("live {}", local_time(state, state.now_ms)), Style::new()),
     };
     let right = u16::try_from(now.width()).unwrap_or(area.width).min(area.width);
     let line = Line::from(vec![
@@ -174,16 +175,26 @@ fn lost_line(state: &State) -> Option<String> {
     let again = wait(retry_at_ms.saturating_sub(state.now_ms));
     Some(format!(
         " {lost} since {} ({}), next try {}: {}",
-        clock(state, *since_ms),
+        local_time(state, *since_ms),
         lasted(state.now_ms.saturating_sub(*since_ms)),
         if again == "now" { again } else { format!("in {again}") },
         harmless(&why.detail),
     ))
 }
 
-/// A moment of this machine's, as its clock shows it.
-pub(super) fn clock(state: &State, millis: u64) -> String {
+/// A moment in local time.
+fn local(state: &State, millis: u64) -> Option<Zoned> {
     let moment = i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let moment = moment.map(|moment| moment.to_zoned(state.settings.zone.clone()));
-    moment.map_or("-".to_owned(), |moment| moment.strftime("%H:%M:%S").to_string())
+    moment.map(|moment| moment.to_zoned(state.settings.zone.clone()))
+}
+
+/// A moment in local time; of today without the date, because lines are short.
+pub(super) fn local_time(state: &State, millis: u64) -> String {
+    let (Some(at), Some(now)) = (local(state, millis), local(state, state.now_ms)) else {
+        return "-".to_owned();
+    };
+    match at.date() == now.date() {
+        true => moment::write_time_of_day(&at),
+        false => moment::write_local(&at),
+    }
 }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::header::clock;
+use super::header::local_time;
 use super::style;
 use crate::top::state::{KeyPage, State};
 use crate::top::table::{Tone, cut, fitted};
@@ -28,7 +28,7 @@ pub(super) fn draw(state: &State, page: &KeyPage, frame: &mut Frame<'_>, area: R
         (Some(standing), problem) => {
             let age = Age { passed: state.now_ms.saturating_sub(page.told_ms), standing };
             lines.extend(verdict(&age, width));
-            let at = clock(state, page.told_ms);
+            let at = local_time(state, page.told_ms);
             lines.push(match problem {
                 Some(problem) => {
                     let text = format!("no newer figures than {at}: {}", harmless(&problem.detail));
@@ -82,7 +82,8 @@ fn quiet(text: String, width: usize) -> Line<'static> {
 }
 
 fn others_title(state: &State, page: &KeyPage, width: usize) -> [Line<'static>; 2] {
-    let at = page.others_ms.map(|at| format!(", as of {}", clock(state, at))).unwrap_or_default();
+    let at =
+        page.others_ms.map(|at| format!(", as of {}", local_time(state, at))).unwrap_or_default();
     let more = if page.has_more() { ", the first of more" } else { "" };
     let text = format!("other active keys with {}{at}{more}:", text::key(&page.key));
     [Line::default(), quiet(text, width)]
@@ -187,11 +188,13 @@ fn rule_lines(
 
 /// The limits, their source, and the key.
 fn numbers_line(of: &RuleStanding, indent: usize) -> Line<'static> {
-    let from = match of.numbers_from.as_str() {
-        "tier" => "(tier)",
-        "override" => "(override)",
+    let from = match (of.numbers_from.as_str(), of.override_source.as_deref()) {
+        (_, Some("policy_file")) => "(override of the policy file)",
+        (_, Some("run_time")) => "(run-time override)",
+        ("tier", _) => "(tier)",
+        ("override", _) => "(override)",
         // Asked for by its key alone: the tier of its requests is not known.
-        "key" => "(rule default, without tier or override)",
+        ("key", _) => "(rule default, without tier or override)",
         _ => "(rule default)",
     };
     let numbers: Vec<String> = of.numbers.iter().map(|text| harmless(text)).collect();

@@ -144,7 +144,17 @@ fn a_lost_connection_is_shown_with_since_when() {
     state.update(Message::Lost(why, 3000), NOW + 12_000);
     is_screen("lost", &state, (80, 24));
     let small = text(&picture(&state, PLAIN, (40, 10)));
-    assert!(small.starts_with(" LOST since 03:12:40 (12s), next"), "{small}");
+    assert!(small.starts_with(" LOST since 03:12:40 UTC (12s), next"), "{small}");
+}
+
+#[test]
+fn connection_that_was_lost_on_another_day_is_shown_with_the_date() {
+    let mut state = selected("write");
+    let why = Problem::no_answer("cannot connect");
+    state.update(Message::Lost(why, 3000), NOW + 12_000);
+    state.update(Message::Tick, NOW + 24 * 3_600_000);
+    let shown = text(&picture(&state, PLAIN, (80, 24)));
+    assert!(shown.contains(" LOST since 2026-11-16 03:12:40 UTC (24h00m)"), "{shown}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ export async function override(of, attributes) {
   const form = overrideForm(of, attributes, Object.keys(tiers));
   const done = await confirmed({
     title: "Custom limit for this client",
-    body: [...form.parts, recorded("Replaces any existing override for this client. ")],
+    body: [...form.parts, recorded("It takes precedence over any other override of this client, until it ends or the policy file’s override of this client changes. ")],
     yes: "Override",
     doing: "save",
     act: () => put("overrides", form.asked(overrides)),

@@ -93,11 +93,21 @@ export function span(millis) {
   return parts.filter(([number]) => number > 0).slice(0, 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
 }
 
-const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const clockDay = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+/** A moment in local time, with its zone: 2026-03-01 14:29:32 UTC+1. */
+export function localTime(millis) {
+  const at = new Date(millis);
+  const two = (number) => String(number).padStart(2, "0");
+  const offset = -at.getTimezoneOffset();
+  const [hours, minutes] = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60];
+  const zone = offset === 0 ? "" : `${offset < 0 ? "-" : "+"}${hours}${minutes === 0 ? "" : `:${two(minutes)}`}`;
+  const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${date} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())} UTC${zone}`;
+}
 
-export const clock = (millis) => clockTime.format(millis);
-export const day = (millis) => clockDay.format(millis);
+/** A moment that the server has written, as an element. */
+export function timeElement(text) {
+  return h("time", { datetime: text, title: text }, localTime(Date.parse(text)));
+}
 
 // Characters that change the text around them or are invisible: controls, formats, marks that combine,
 // unusual spaces, and scripts from right to left. `tollgate top` escapes the same.

@@ -1,6 +1,6 @@
 // Finding keys, their status, and changing that.
 
-import { announce, attributes, byId, clock, count, day, h, keyText, printable, show, table, wait, written } from "./dom.js";
+import { announce, attributes, byId, count, h, keyText, localTime, printable, show, table, timeElement, wait, written } from "./dom.js";
 import { Refused, get, post, session } from "./server.js";
 import { StatusView, changesAfter } from "./status.js";
 import * as change from "./change.js";
@@ -15,6 +15,7 @@ const SOONEST = 250;
 const MOST_PAGES = 50;
 const MOST_PAGES_REPEATED = 10;
 const SHOWN = 50;
+const SOURCES = { policy_file: "policy file", run_time: "run time" };
 
 /** Where a key is shown, for the address line. */
 export function keyAddress(key) {
@@ -205,7 +206,7 @@ export class Keys {
     const rows = others.map((of) => [isSearched(of) ? keyText(of.key) : link(of.key, of.whole), h("bdi", {}, of.rule ?? "–"), this.amount(of), state(of), actions(of)]);
     const about = [
       problem === null ? "" : `${at === undefined ? "Not available" : "No newer list"}: ${printable(problem)}. `,
-      at === undefined ? "" : `As of ${clock(at)}. `,
+      at === undefined ? "" : `As of ${localTime(at)}. `,
       more ? `Showing the first ${count(others.length)} matches. Refine the search.` : ""];
     byId("others").replaceChildren(
       h("div", { class: "head" }, h("h2", {}, "Other active keys with ", keyText(this.key)), h("p", { class: problem === null ? "hint" : "error" }, about.join(""))),
@@ -258,10 +259,13 @@ export class Keys {
     const what = (of) => [of.tier === null ? null : `tier ${of.tier}`, ...Object.entries(of.limits).map(([rule, limit]) => `${rule}: ${[limit].flat().join(" and ")}`)];
     const rows = overrides.filter((of) => !of.ended).map((of) => [
       h("a", { href: keyAddress(of.client) }, keyText(of.client)), what(of).filter((part) => part !== null).join(", "),
-      of.until === null ? "no expiry" : day(Date.parse(of.until)),
-      this.action("Remove", () => change.removeOverride(of.client))]);
+      of.until === null ? "no expiry" : timeElement(of.until), SOURCES[of.source] ?? of.source,
+      of.source === "policy_file" ? "" : this.action("Remove", () => change.removeOverride(of.client))]);
+    const ofFile = overrides.some((of) => of.source === "policy_file" && !of.ended);
     byId("overrides").replaceChildren(rows.length === 0 ? h("p", { class: "empty" }, "No overrides.")
-      : table("Overrides", [["Client"], ["Has"], ["Until"], [""]], rows), more ? h("p", { class: "hint" }, "And more.") : "");
+      : table("Overrides", [["Client"], ["Has"], ["Until"], ["Source"], [""]], rows),
+    ofFile ? h("p", { class: "hint" }, "To remove an override of the policy file, change the file. A run-time override of the same client takes precedence over it.") : "",
+    more ? h("p", { class: "hint" }, "And more.") : "");
   }
 
   action(text, act) {

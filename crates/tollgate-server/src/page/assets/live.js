@@ -1,6 +1,6 @@
 // What goes on: charts, rules, refused keys and health.
 
-import { byId, clock, count, h, keyText, micros, percent, rate, say, show, still, table, wait } from "./dom.js";
+import { byId, count, h, keyText, localTime, micros, percent, rate, say, show, still, table, wait } from "./dom.js";
 import { Chart, linear, logarithmic, sparkline } from "./chart.js";
 import { TRANSPORTS } from "./history.js";
 import { Loudest } from "./loudest.js";
@@ -161,7 +161,7 @@ export class Live {
   }
 
   moment(point) {
-    return clock(Date.now() - (performance.now() - point.at));
+    return localTime(Date.now() - (performance.now() - point.at));
   }
 
   rules(policyRules) {

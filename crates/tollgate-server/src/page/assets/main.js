@@ -1,6 +1,6 @@
 // The page: who is here, what is shown, and whether the server is there.
 
-import { announce, byId, clock, say, show, still } from "./dom.js";
+import { announce, byId, localTime, say, show, still } from "./dom.js";
 import { Refused, Watcher, access, get, session } from "./server.js";
 import { History } from "./history.js";
 import { Live } from "./live.js";
@@ -69,8 +69,8 @@ function connection(state, text) {
 function showLost() {
   if (lost === null) return;
   const left = Math.ceil((lost.retryAt - Date.now()) / 1000);
-  const since = lost.since === null ? "" : ` What is shown is of ${clock(lost.since)}.`;
-  say(byId("lost-text"), `Connection lost: ${lost.why}.${since} ${left > 0 ? `Trying again in ${left} s.` : "Trying again …"}`);
+  const since = lost.since === null ? "" : ` Data as of ${localTime(lost.since)}.`;
+  say(byId("lost-text"), `Connection lost: ${lost.why}.${since} ${left > 0 ? `Retrying in ${left} s.` : "Retrying …"}`);
   show(byId("lost"), view !== "enter");
 }
 setInterval(showLost, 500);

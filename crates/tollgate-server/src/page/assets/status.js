@@ -1,11 +1,12 @@
 // A client's status under every rule, as the server reported it. Nothing is computed in between: figures
 // have an age, and are asked for again.
 
-import { clock, count, h, keyText, printable, say, show, svg, wait } from "./dom.js";
+import { count, h, keyText, localTime, printable, say, show, svg, wait } from "./dom.js";
 
 const HEIGHT = 96;
 const WIDTH = 62;
 const FROM = { rule: "rule default", tier: "tier", override: "override" };
+const OVERRIDES = { policy_file: "override of the policy file", run_time: "run-time override" };
 // How often the age is shown anew.
 const TICK = 1000;
 // Rules that are named in a headline.
@@ -112,7 +113,7 @@ class Card {
     [this.of, this.status] = [of, status];
     this.bucket.mark(of.limit);
     this.bucket.fill(of.limit === null ? Number(isUnlimited(of)) : of.limit === 0 ? 0 : of.remaining / of.limit);
-    const from = of.numbers_from === "tier" && status.tier !== null ? `tier ${printable(status.tier)}` : FROM[of.numbers_from] ?? of.numbers_from;
+    const from = of.numbers_from === "tier" && status.tier !== null ? `tier ${printable(status.tier)}` : OVERRIDES[of.override_source] ?? FROM[of.numbers_from] ?? of.numbers_from;
     say(this.numbers, `${of.numbers.join(" and ") || "unlimited"} (${from}${status.degraded ? ", local share" : ""})`);
     const amount = isUnlimited(of) ? "∞" : of.limit === null ? "–" : `${count(of.remaining)} of ${count(of.limit)}`;
     say(this.amount, amount);
@@ -193,7 +194,7 @@ export class StatusView {
     if (this.told === null) return;
     const age = Date.now() - this.told;
     const old = age < 1000 ? "" : `, ${wait(age)} ago`;
-    say(this.age, `${this.problem === null ? "" : `No newer figures: ${printable(this.problem)}. `}Figures as of ${clock(this.told)}${old}.`);
+    say(this.age, `${this.problem === null ? "" : `No newer figures: ${printable(this.problem)}. `}Figures as of ${localTime(this.told)}${old}.`);
     this.age.classList.toggle("error", this.problem !== null);
     this.box.classList.toggle("old", this.problem !== null);
     for (const card of this.cards.values()) card.tick(age);
@@ -218,7 +219,7 @@ export function changesAfter(status) {
 
 /** The ruling in a sentence; without a time, so that it is read out only when it changes. */
 function sentence(status) {
-  const tier = status.tier === null ? "" : ` Tier ${printable(status.tier)}${status.tier_from === "override" ? " (override)" : ""}.`;
+  const tier = status.tier === null ? "" : ` Tier ${printable(status.tier)}${status.tier_from === "override" ? ` (${OVERRIDES[status.override_source] ?? FROM.override})` : ""}.`;
   return `${ruling(status)}${tier}`;
 }
 

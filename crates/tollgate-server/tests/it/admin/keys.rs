@@ -158,7 +158,7 @@ fn an_override_is_set_until_it_ends_and_removed() {
     let set =
         r#"{"client": {"user": "ana"}, "limits": {"per-user": "1000/min"}, "for_seconds": 60}"#;
     let done = put(&server, "overrides", set);
-    assert_eq!(done["target"]["limits"], json!({"per-user": "1000/min"}));
+    assert_eq!(done["after"]["limits"], json!({"per-user": "1000/min"}));
     assert_eq!(check(&server, "ana", 1)["limit"], 1000);
     let listed = get(&server, "overrides");
     assert_eq!(listed["overrides"][0]["client"], json!({"user": "ana"}));
@@ -296,10 +296,12 @@ fn the_audit_log_says_who_changed_what_and_when() {
     let changes = get(&server, "audit")["changes"].clone();
     let change = &changes[0];
     assert_eq!(changes.as_array().unwrap().len(), 1, "only what was changed: {changes}");
-    assert_eq!((&change["who"], &change["action"]), (&json!("walt"), &json!("reset")));
-    assert_eq!(change["from"], "127.0.0.1");
+    assert_eq!((&change["actor"], &change["action"]), (&json!("walt"), &json!("reset")));
+    assert_eq!(change["address"], "127.0.0.1");
     assert_eq!(change["target"]["key"]["user"], "ana");
-    assert!(change["at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(change["at"], "2000-01-01T00:00:00Z");
+    assert_eq!(change["before"], json!({"remaining": [9], "blocked_until": null}));
+    assert_eq!(change["after"], json!({"remaining": [10], "blocked_until": null}));
     let written = std::fs::read_to_string(&file).unwrap();
     assert_eq!(serde_json::from_str::<Value>(written.trim()).unwrap(), *change);
     assert!(!written.contains(WRITE));

@@ -1,11 +1,13 @@
 //! What operators look at and change, over real sockets.
 
+mod audited_values;
 mod documented;
 mod hostile;
 mod key_detail;
 mod keys;
 mod let_in;
 mod over_redis;
+mod overrides;
 mod page;
 mod policies;
 mod resets;

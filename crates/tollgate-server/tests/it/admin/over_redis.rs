@@ -96,7 +96,7 @@ fn a_client_of_the_redis_protocol_resets_what_is_in_redis_and_lifts_no_block_by_
     let changes = get(&server, "audit")["changes"].clone();
     assert_eq!(changes.as_array().unwrap().len(), 1, "{changes}");
     assert_eq!(
-        (&changes[0]["who"], &changes[0]["action"]),
+        (&changes[0]["actor"], &changes[0]["action"]),
         (&json!("(redis protocol)"), &json!("reset"))
     );
     post(&server, "blocks/lift", r#"{"rule": "per-user", "key": {"user": "ana"}}"#);
@@ -105,7 +105,7 @@ fn a_client_of_the_redis_protocol_resets_what_is_in_redis_and_lifts_no_block_by_
     drop(redis);
     assert!(server.resp("TG.RESET per-user ana\r\n").starts_with("-ERR "));
     let last = get(&server, "audit")["changes"][0].clone();
-    assert!(last["result"]["failed"].is_string() && last["who"] == "(redis protocol)", "{last}");
+    assert!(last["result"]["failed"].is_string() && last["actor"] == "(redis protocol)", "{last}");
 }
 
 #[test]

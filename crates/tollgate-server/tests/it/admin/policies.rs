@@ -165,9 +165,9 @@ fn the_audit_log_says_what_a_policy_has_changed() {
     let told = get(&server, "audit");
     let changes = &told["changes"][0]["target"]["changes"];
     let rules = json!({
-        "added": ["new"], "removed": ["per-ip", "quiet"], "changed": ["per-user"], "left_out": 0,
+        "added": ["new"], "removed": ["per-ip", "quiet"], "changed": ["per-user"], "omitted": 0,
     });
-    assert_eq!(*changes, json!({"rules": rules, "beside": ["deny"]}), "{told}");
+    assert_eq!(*changes, json!({"rules": rules, "other_settings": ["deny"]}), "{told}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ use crate::algorithm::State;
 use crate::bounds::KEYS_PER_SHARD;
 use crate::key::{Fingerprint, KeyName};
 use crate::limit::{Limit, LimitError, Plan};
-use crate::policy::{Numbers, read_override, write_override};
+use crate::policy::{Numbers, OverrideRecord, read_override, write_override};
 use crate::time::Timestamp;
 
 /// Why a snapshot could not be restored.
@@ -132,9 +132,9 @@ impl Memory {
             out.block(fingerprint, &blocked)?;
             summary.blocks += 1;
         }
-        for (client, change) in self.overrides.list(now) {
+        for set in self.overrides.list(now).values() {
             let mut record = Vec::new();
-            write_override(&client, change.as_ref(), &mut record);
+            write_override(set, &mut record);
             out.bytes(&[4])?;
             out.long_bytes(&record)?;
             summary.overrides += 1;
@@ -266,13 +266,14 @@ impl Memory {
         input: &mut RecordReader<ChunkReader<'_>>,
     ) -> Result<(), SnapshotError> {
         let record = input.long_bytes()?;
-        let (client, change) =
+        let record =
             read_override(&record).ok_or_else(|| malformed("an override cannot be read"))?;
-        let limits = change.iter().flat_map(|change| change.numbers.values());
+        let OverrideRecord::Set(set) = record else { return Ok(()) };
+        let limits = set.change.numbers.values();
         for limit in limits.flat_map(Numbers::limits) {
             Plan::new(limit).map_err(|error| malformed(format!("an override: {error}")))?;
         }
-        self.overrides.set(client, change);
+        self.overrides.set(set);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `MemoryStore`: what users hold of the memory store.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use crate::bounds::{DEFAULT_MAX_KEYS, MAX_KEYS};
 use crate::key::Seed;
 use crate::limit::{Limit, LimitError};
 use crate::limiter::{Apart, Limiter};
+use crate::policy::Client;
 use crate::time::Clock;
 
 /// The state of any number of limiters, in memory. Clones share it.
@@ -104,6 +106,12 @@ impl MemoryStore {
     /// store), reservations while they are held, waiters and blocks.
     pub fn memory_usage(&self) -> usize {
         self.0.memory_usage()
+    }
+
+    /// Returns the clients with an override that was set at run time and has not ended.
+    #[doc(hidden)]
+    pub fn run_time_clients(&self) -> BTreeSet<Client> {
+        self.0.overrides.list(self.0.now()).into_keys().collect()
     }
 
     /// How many live states had to make room for others: if it rises, `max_keys` is too small.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    AddressPrefix, Condition, Gate, Glob, KeyPart, Limit, Listing, Override, Policy, Reason,
-    Request, Rule,
+    AddressPrefix, Condition, Gate, Glob, KeyPart, Limit, Listing, Override, OverrideRemoval,
+    OverrideSource, Policy, Reason, Request, Rule,
 };
 
 use super::hourly;
@@ -145,8 +145,9 @@ fn overrides_find_an_address_by_the_prefix_of_the_key() {
     assert!(gate.reset("per-ip", &["2001:db8::4"]));
     assert_eq!(gate.check(&of_ip("2001:db8::4")).remaining(), 4);
     let client = Override::new("ip", "2001:db8::77").client;
-    assert!(gate.remove_override(&client));
-    assert!(gate.overrides().is_empty());
+    assert_eq!(gate.remove_override(&client), OverrideRemoval::Removed);
+    assert_eq!(gate.overrides()[0].details.client, limits("2001:DB8::1", hourly(3)).client);
+    assert_eq!(gate.overrides()[0].source, OverrideSource::Policy);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Overrides: a client's own tier or numbers, of the policy or set while running.
 
-use tollgate::{Client, Numbers, Override, Policy, Rule, Timestamp};
+use tollgate::{
+    Client, Gate, MemoryStore, Numbers, Override, OverrideRemoval, OverrideSource, Policy, Rule,
+    Timestamp,
+};
 
 use super::{HOUR, MINUTE, SECOND, gate, hourly, left, passed, per_user, user};
 
@@ -45,8 +48,8 @@ fn an_override_set_while_running_counts_from_the_next_decision() {
     gate.set_override(own("ben", 4)).unwrap();
     gate.reset("per-user", &["ben"]);
     assert_eq!(passed(&gate, &user("ben"), 9), 4);
-    assert!(gate.remove_override(&client("ben")));
-    assert!(!gate.remove_override(&client("ben")), "it is gone");
+    assert_eq!(gate.remove_override(&client("ben")), OverrideRemoval::Removed);
+    assert_eq!(gate.remove_override(&client("ben")), OverrideRemoval::NotFound, "it is gone");
     gate.reset("per-user", &["ben"]);
     assert_eq!(passed(&gate, &user("ben"), 9), 2);
 }
@@ -89,20 +92,86 @@ fn of_overrides_that_name_as_many_attributes_the_alphabet_decides() {
     assert_eq!(left(&gate, "per-user", &request), 2, "whichever the policy had first");
 }
 
+/// A policy whose override gives ana so many.
+fn with_entry(count: u64) -> Policy {
+    Policy::new().rule(per_user(1)).with_override(own("ana", count))
+}
+
+/// The limit of ana, and the source of each override.
+fn limit_and_sources(gate: &Gate) -> (u64, Vec<OverrideSource>) {
+    let sources = gate.overrides().iter().map(|of| of.source).collect();
+    (left(gate, "per-user", &user("ana")), sources)
+}
+
 #[test]
-fn what_is_set_while_running_comes_before_the_policy_and_survives_its_replacement() {
-    let policy = || Policy::new().rule(per_user(1)).with_override(own("ana", 2));
-    let (gate, _) = gate(policy());
-    assert_eq!(left(&gate, "per-user", &user("ana")), 2);
+fn removing_an_override_of_the_policy_is_rejected_and_changes_nothing() {
+    let (gate, _) = gate(with_entry(2));
+    assert_eq!(gate.remove_override(&client("ana")), OverrideRemoval::InPolicy);
+    assert_eq!(limit_and_sources(&gate), (2, vec![OverrideSource::Policy]));
+    gate.replace(with_entry(4)).unwrap();
+    assert_eq!(left(&gate, "per-user", &user("ana")), 4, "later changes of the policy count");
+}
+
+#[test]
+fn override_of_the_policy_applies_again_when_one_of_run_time_is_removed() {
+    let (gate, _) = gate(with_entry(2));
     gate.set_override(own("ana", 3)).unwrap();
+    gate.set_override(own("ana", 4)).unwrap();
+    assert_eq!(limit_and_sources(&gate), (4, vec![OverrideSource::RunTime]));
+    assert_eq!(gate.remove_override(&client("ana")), OverrideRemoval::Removed);
+    assert_eq!(limit_and_sources(&gate), (2, vec![OverrideSource::Policy]));
+    assert_eq!(gate.remove_override(&client("ana")), OverrideRemoval::InPolicy);
+}
+
+#[test]
+fn override_of_the_policy_applies_again_when_one_of_run_time_ends() {
+    let (gate, clock) = gate(with_entry(2));
+    gate.set_override(own("ana", 3).until(clock.now().after(MINUTE))).unwrap();
+    clock.advance(MINUTE - SECOND);
+    assert_eq!(limit_and_sources(&gate), (3, vec![OverrideSource::RunTime]));
+    clock.advance(SECOND);
+    assert_eq!(limit_and_sources(&gate), (2, vec![OverrideSource::Policy]));
+}
+
+#[test]
+fn run_time_override_stays_while_the_entry_of_the_policy_does() {
+    let (gate, _) = gate(with_entry(2));
+    gate.set_override(own("ana", 3)).unwrap();
+    gate.replace(with_entry(2).with_override(own("ben", 7))).unwrap();
     assert_eq!(left(&gate, "per-user", &user("ana")), 3);
-    gate.replace(policy()).unwrap();
-    assert_eq!(left(&gate, "per-user", &user("ana")), 3);
-    assert!(gate.remove_override(&client("ana")));
-    assert_eq!(left(&gate, "per-user", &user("ana")), 1, "neither");
-    gate.replace(policy()).unwrap();
-    assert_eq!(left(&gate, "per-user", &user("ana")), 1, "what was taken back stays so");
-    assert!(gate.overrides().is_empty());
+}
+
+#[test]
+fn changed_entry_of_the_policy_replaces_a_run_time_override_for_good() {
+    let without = || Policy::new().rule(per_user(1));
+    for (before, after, limit) in [
+        (with_entry(2), with_entry(5), 5),
+        (without(), with_entry(5), 5),
+        (with_entry(2), without(), 1),
+    ] {
+        let (gate, _) = gate(before.clone());
+        gate.set_override(own("ana", 3)).unwrap();
+        gate.set_override(own("ben", 6)).unwrap();
+        gate.replace(after).unwrap();
+        assert_eq!(left(&gate, "per-user", &user("ana")), limit);
+        assert_eq!(left(&gate, "per-user", &user("ben")), 6, "another client's stays");
+        gate.replace(before.clone()).unwrap();
+        assert_ne!(left(&gate, "per-user", &user("ana")), 3, "it does not come back");
+    }
+}
+
+#[test]
+fn changed_entry_of_the_policy_replaces_a_run_time_override_of_an_earlier_process() {
+    let store = MemoryStore::builder().build().unwrap();
+    let on = |policy| Gate::on(store.clone(), policy).unwrap();
+    let before = on(with_entry(2));
+    before.set_override(own("ana", 3)).unwrap();
+    before.set_override(own("ben", 6)).unwrap();
+    assert_eq!(left(&on(with_entry(2)), "per-user", &user("ana")), 3);
+    let after = on(with_entry(5));
+    assert_eq!(left(&after, "per-user", &user("ana")), 5);
+    assert_eq!(left(&after, "per-user", &user("ben")), 6);
+    assert_eq!(left(&on(with_entry(2)), "per-user", &user("ana")), 2, "it does not come back");
 }
 
 #[test]
@@ -163,7 +232,7 @@ fn taking_back_overrides_nobody_has_leaves_no_trace() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
     for number in 0..100 {
         let nobody = Client::from([(format!("attribute-{number}"), "x".to_owned())]);
-        assert!(!gate.remove_override(&nobody));
+        assert_eq!(gate.remove_override(&nobody), OverrideRemoval::NotFound);
     }
     gate.set_override(own("ana", 2).until(Timestamp::from_nanos(0))).unwrap();
     assert_eq!(left(&gate, "per-user", &user("ana")), 1, "one that ended long ago");
@@ -176,10 +245,12 @@ fn overrides_outlive_a_restart_in_a_file_that_is_whole_or_refused() {
     let policy = Policy::new().rule(per_user(5)).with_override(own("eve", 9));
     let (before, _) = gate(policy.clone());
     before.set_override(own("ana", 50).until(Timestamp::MAX)).expect("it is right");
-    assert!(before.remove_override(&client("eve")));
+    before.set_override(own("eve", 60)).expect("it is right");
     before.save_overrides(&file).expect("the folder can be written");
 
-    let (after, _) = gate(policy);
+    let mut changed = policy;
+    changed.overrides = vec![own("eve", 8)];
+    let (after, _) = gate(changed);
     after.restore_overrides(&file).expect("it was just written");
     assert_eq!(
         (
@@ -187,9 +258,9 @@ fn overrides_outlive_a_restart_in_a_file_that_is_whole_or_refused() {
             left(&after, "per-user", &user("eve")),
             left(&after, "per-user", &user("ben"))
         ),
-        (50, 5, 5)
+        (50, 8, 5),
+        "the entry of eve has changed"
     );
-    assert_eq!(after.overrides(), before.overrides());
 
     let bytes = std::fs::read(&file).expect("it is there");
     let names = std::fs::read_dir(folder.path()).expect("it is there").count();

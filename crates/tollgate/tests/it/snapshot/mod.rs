@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{
     Algorithm, Align, Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Override,
-    Policy, Request, Rule, SnapshotError, Status, Timestamp,
+    OverrideRemoval, Policy, Request, Rule, SnapshotError, Status, Timestamp,
 };
 use tollgate_testkit::{
     NANO, StoreUnderTest, Trace, cases, monotone, one_limit_of_each, with_refunds,
@@ -248,7 +248,7 @@ fn overrides_set_at_run_time_are_in_a_snapshot_until_they_end() {
     gate.set_override(of("ben", 60).until(clock.now().after(hour))).unwrap();
     gate.set_override(of("eve", 70).until(clock.now().after(hour / 4))).unwrap();
     gate.set_override(of("removed", 80)).unwrap();
-    assert!(gate.remove_override(&of("removed", 80).client));
+    assert_eq!(gate.remove_override(&of("removed", 80).client), OverrideRemoval::Removed);
     gate.set_override(of("ida", 90).numbers("old", Limit::per_hour(7))).unwrap();
 
     clock.advance(hour / 2);
@@ -261,8 +261,12 @@ fn overrides_set_at_run_time_are_in_a_snapshot_until_they_end() {
     assert_eq!(restored.overrides().len(), 3, "the one that ended is dropped");
     // Once more, since they are in the next snapshot too.
     clock.advance(hour / 2);
-    let restored = Gate::on(restarted(restored.store(), &clock), policy).unwrap();
+    let restored = Gate::on(restarted(restored.store(), &clock), policy.clone()).unwrap();
     assert_eq!(users.map(|user| limit(&restored, user)), [50, 5, 5, 5, 90]);
+    // The policy has another entry for ana by then.
+    let policy = policy.with_override(of("ana", 55));
+    let restored = Gate::on(restarted(restored.store(), &clock), policy).unwrap();
+    assert_eq!(users.map(|user| limit(&restored, user)), [55, 5, 5, 5, 90]);
 }
 
 #[test]
