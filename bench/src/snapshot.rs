@@ -24,7 +24,7 @@ const SLICE: Duration = Duration::from_secs(1);
 
 /// What another thread does while checks are timed.
 #[derive(Clone, Copy)]
-enum Meanwhile {
+enum OtherThread {
     Nothing,
     /// Writes snapshots of a store that nobody checks: what a busy neighbor costs by itself.
     WritesOther,
@@ -81,18 +81,18 @@ pub(crate) fn run(rounds: usize) {
     println!("compared with the one before in {compared:.0} ms (median of {rounds})");
 
     let rows = [
-        ("nothing", Meanwhile::Nothing),
-        ("writes snapshots of another store", Meanwhile::WritesOther),
-        ("writes snapshots of this store", Meanwhile::WritesThis),
+        ("nothing", OtherThread::Nothing),
+        ("writes snapshots of another store", OtherThread::WritesOther),
+        ("writes snapshots of this store", OtherThread::WritesThis),
     ];
     let stream = Stream::sample(KEYS, 1 << 20);
     let mut tails: [Vec<Tail>; 3] = Default::default();
     for round in 0..rounds {
         for index in order(rows.len(), round) {
             let target = match rows[index].1 {
-                Meanwhile::Nothing => None,
-                Meanwhile::WritesOther => Some(other.store()),
-                Meanwhile::WritesThis => Some(this.store()),
+                OtherThread::Nothing => None,
+                OtherThread::WritesOther => Some(other.store()),
+                OtherThread::WritesThis => Some(this.store()),
             };
             tails[index].push(tail(&this, target, (&stream, &path)));
         }

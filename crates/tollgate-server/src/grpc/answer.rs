@@ -177,13 +177,13 @@ fn of_ruling(ruling: &Ruling) -> Told<'_> {
 }
 
 /// The name of a rule, and its name for clients.
-type RuleNames<'v> = (Option<&'v str>, Option<&'v str>);
+type RuleNamePair<'v> = (Option<&'v str>, Option<&'v str>);
 
 /// Of what nothing limits; a status that has no figures says so.
 fn unlimited<'v>(
     ruling: &Ruling,
     mut status: DescriptorStatus,
-    ((rule, public_rule), shadow): (RuleNames<'v>, Option<bool>),
+    ((rule, public_rule), shadow): (RuleNamePair<'v>, Option<bool>),
 ) -> Told<'v> {
     status.code = code(ruling.is_allowed()).into();
     if shadow.is_none() {
@@ -216,7 +216,7 @@ fn in_shadow<'v>(ruling: &Ruling, figures: &RuleFigures<'v>) -> Told<'v> {
 }
 
 /// Of what never passes.
-fn nothing<'v>((rule, public_rule): RuleNames<'v>, reason: &'static str) -> Told<'v> {
+fn nothing<'v>((rule, public_rule): RuleNamePair<'v>, reason: &'static str) -> Told<'v> {
     let name = public_rule.unwrap_or_default().to_owned();
     let status = DescriptorStatus {
         code: Code::OverLimit.into(),

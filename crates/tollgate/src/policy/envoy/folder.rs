@@ -35,12 +35,12 @@ const NO_FILES: &str = "has no file whose name ends with .yaml or .yml, so nothi
 pub struct EnvoyFolder {
     path: PathBuf,
     is_strict: bool,
-    shared: Arc<Shared>,
+    shared: Arc<FolderState>,
 }
 
 /// A folder as it was when it was last loaded.
 #[derive(Debug, Default)]
-struct Shared {
+struct FolderState {
     /// The last version of each file that could be loaded. Locked while files are read, so that
     /// two readers do not report a file twice; before `rejected`.
     good: Mutex<BTreeMap<PathBuf, EnvoyFile>>,
