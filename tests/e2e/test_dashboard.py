@@ -227,7 +227,7 @@ class DashboardKeys(BrowserTest):
         self.assertIn("change the file", self.text("#overrides"))
         self.screenshot("overrides")
         self.visit("keys/tenant=acme")
-        self.until(lambda: "50/min, by an override of the policy file" in self.text(self.card("per-tenant")), "the source is shown")
+        self.until(lambda: "50/min (override of the policy file)" in self.text(self.card("per-tenant")), "the source is shown")
 
     def test_a_hostile_key_is_text_and_no_script_runs(self):
         self.use_up(HOSTILE)

@@ -95,7 +95,7 @@ class KeyDetail(BrowserTest):
         self.assertEqual(self.js("return window.seen.amounts"), ["0 of 500"])
         self.assertEqual(self.js("return window.seen.inFrames"), 0, "pictures change with an answer alone")
         self.assertRegex(self.text(f"{card} .verdict"), "^Over limit, next in ")
-        self.assertRegex(self.text(".age"), r"^Figures as of \d\d:\d\d:\d\d")
+        self.assertRegex(self.text(".age"), r"^Figures as of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
         self.server.kill()
         self.until(lambda: "No newer figures: " in self.text(".age.error"), "the figures are said to be old")
         self.assertEqual(self.text(f"{card} .amount"), "0 of 500")
