@@ -11,7 +11,7 @@ use crate::key::{ChargeKey, Fingerprint, Key, Name};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Named, Turn, charge_any, charge_known,
+    Charged, Entry, INLINE, Joint, KnownKey, LINES_IN_FEW, Named, Turn, charge_any, charge_few,
     look_all,
 };
 
@@ -48,29 +48,22 @@ impl<'l, 'k> Charge<'l, 'k> {
     }
 }
 
-/// Decides a few charges of known keys that are buckets in slots, or returns `None` with nothing
-/// taken. In that case the contents of `turns` are undefined.
+/// Decides a few charges on the fast path, or returns `None` with nothing changed. Prefetches every slot
+/// before it prepares the first charge.
 #[inline(always)]
-fn charge_few<'l, const N: usize>(
+fn charge_known<'l, const N: usize>(
     charges: &[Charge<'l, '_>],
     turns: &mut SmallVec<[Turn<'l>; INLINE]>,
 ) -> Option<Charged> {
     let charges: &[Charge<'l, '_>; N] = charges.try_into().ok()?;
-    charge_known(known(charges), turns)
-}
-
-/// The charges as their store needs them. Prefetches every slot before it prepares the first charge.
-#[inline(always)]
-fn known<'l, const N: usize>(charges: &[Charge<'l, '_>; N]) -> [Option<Known<'l>>; N] {
-    let sought = charges.each_ref().map(|charge| {
-        let place = charge.limiter.memory().place(charge.fingerprint);
-        place.fetch_lock();
-        place.fetch_slot::<LINES_IN_FEW>(charge.fingerprint.id)
-    });
-    array::from_fn(|number| {
+    let slots = charges
+        .each_ref()
+        .map(|charge| charge.limiter.memory().prefetch::<LINES_IN_FEW>(charge.fingerprint));
+    let key = |number: usize| {
         let Charge { limiter, cost, .. } = charges[number];
-        Known::new(limiter.memory(), sought[number], limiter.named(), cost)
-    })
+        KnownKey::new(limiter.memory(), slots[number], limiter.named(), cost)
+    };
+    charge_few(array::from_fn::<_, N, _>(key), turns)
 }
 
 impl fmt::Debug for Charge<'_, '_> {
@@ -192,9 +185,9 @@ impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a, '_>]) {
         let charged = match charges.len() {
-            1 => charge_few::<1>(charges, &mut self.turns),
-            2 => charge_few::<2>(charges, &mut self.turns),
-            3 => charge_few::<3>(charges, &mut self.turns),
+            1 => charge_known::<1>(charges, &mut self.turns),
+            2 => charge_known::<2>(charges, &mut self.turns),
+            3 => charge_known::<3>(charges, &mut self.turns),
             _ => None,
         };
         match charged {

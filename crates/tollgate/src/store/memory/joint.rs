@@ -8,9 +8,9 @@
 use smallvec::SmallVec;
 
 use super::evict::Room;
-use super::few::{Known, charge_few, ready};
+use super::fast_path::{KnownKey, KnownOutcome, charge_known};
 use super::home::LINES_IN_FEW;
-use super::line::{Locked, Place, Sought, Spot};
+use super::line::{Locked, SlotRef};
 use super::met::Met;
 use super::shard::{Call, Reclaim};
 use super::{Entry, Memory, Named};
@@ -24,9 +24,7 @@ pub(crate) const INLINE: usize = 4;
 #[derive(Clone, Copy)]
 pub(crate) struct Joint<'a> {
     pub(super) memory: &'a Memory,
-    /// Where its shard is.
-    pub(super) place: Place<'a>,
-    home: u32,
+    pub(super) slot: SlotRef<'a>,
     pub(crate) entry: Entry<'a>,
     pub(crate) cost: u64,
 }
@@ -98,29 +96,23 @@ fn charge_joints<'a, const N: usize>(
     joints: &[&Joint<'a>; N],
     to: &mut impl Extend<Turn<'a>>,
 ) -> Option<Charged> {
-    let charges = all(joints.map(Joint::known))?;
-    let now = ready(&charges)?;
-    let mut met = [[0; 2]; N];
-    let charged = charge_few(&charges, &mut met, now)?;
-    to.extend((0..N).map(|number| {
-        let [at, owed] = met[number];
-        Turn { met: Met::state([at, owed, 0]), ..Turn::of(&charges[number], now) }
-    }));
-    Some(charged)
+    charge_few(joints.map(Joint::known), to)
 }
 
-/// [`charge_all`] of a few charges, if they are of the common kind. `turns` is empty before; if they are
-/// not, what is in it after is of no use.
+/// [`charge_all`] of charges that the fast path can take, or `None` with nothing changed.
 #[inline(always)]
-pub(crate) fn charge_known<'a, const N: usize>(
-    charges: [Option<Known<'a>>; N],
-    turns: &mut SmallVec<[Turn<'a>; INLINE]>,
+pub(crate) fn charge_few<'a, const N: usize>(
+    keys: [Option<KnownKey<'a>>; N],
+    to: &mut impl Extend<Turn<'a>>,
 ) -> Option<Charged> {
-    let charges = all(charges)?;
-    let now = ready(&charges)?;
-    turns.extend(charges.map(|charge| Turn::of(&charge, now)));
-    let turns: &mut [Turn<'a>; N] = turns.as_mut_slice().try_into().ok()?;
-    charge_few(&charges, turns, now)
+    let keys = all(keys)?;
+    let now = keys[0].now();
+    let KnownOutcome { allowed, observed, .. } = charge_known(&keys, now)?;
+    to.extend(keys.iter().zip(&observed).map(|(key, [at, owed])| {
+        let KnownKey { named, cost, .. } = *key;
+        Turn { named, cost, now, met: Met::state([*at, *owed, 0]) }
+    }));
+    Some(if allowed { Charged::All } else { Charged::None })
 }
 
 /// [`charge_all`] of charges of whatever kind.
@@ -188,7 +180,7 @@ impl<'a, C> Group<'_, 'a, C> {
         let mut places: SmallVec<[usize; INLINE]> = SmallVec::new();
         let mut last = None;
         for number in order {
-            let place = self.joint(*number).place;
+            let place = self.joint(*number).slot.shard;
             if last.replace(place.address()) != Some(place.address()) {
                 shards.push(place.lock());
             }
@@ -307,14 +299,12 @@ impl<'a, C> Group<'_, 'a, C> {
 impl<'a> Joint<'a> {
     #[inline]
     pub(crate) fn new(memory: &'a Memory, entry: Entry<'a>) -> Joint<'a> {
-        let Spot { place, home } = memory.fetch::<LINES_IN_FEW>(entry.fingerprint);
-        Joint { memory, place, home, entry, cost: 1 }
+        Joint { memory, slot: memory.prefetch::<LINES_IN_FEW>(entry.fingerprint), entry, cost: 1 }
     }
 
     #[inline(always)]
-    fn known(&self) -> Option<Known<'a>> {
-        let Joint { memory, place, home, entry: Entry { named, fingerprint, .. }, cost } = *self;
-        Known::new(memory, Sought { spot: Spot { place, home }, id: fingerprint.id }, named, cost)
+    pub(super) fn known(&self) -> Option<KnownKey<'a>> {
+        KnownKey::new(self.memory, self.slot, self.entry.named, self.cost)
     }
 
     /// The number of its shard.
@@ -325,7 +315,7 @@ impl<'a> Joint<'a> {
     /// What orders the locks.
     #[inline(always)]
     pub(super) fn rank(&self) -> (usize, u64) {
-        (self.place.address(), self.entry.fingerprint.id)
+        (self.slot.shard.address(), self.entry.fingerprint.id)
     }
 
     /// Whether both charge the same key.
@@ -345,12 +335,6 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(joint: &Joint<'a>) -> Turn<'a> {
         let Joint { entry: Entry { named, .. }, cost, .. } = *joint;
         Turn { named, cost, now: Timestamp::from_nanos(0), met: Met::OPEN }
-    }
-
-    /// Of a charge of the common kind, to be decided now.
-    #[inline(always)]
-    fn of(&Known { named, cost, .. }: &Known<'a>, now: Timestamp) -> Turn<'a> {
-        Turn { named, cost, now, met: Met::OPEN }
     }
 
     /// What the charge's own limit says of it; `charged` is what came of all.

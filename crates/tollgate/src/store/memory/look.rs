@@ -61,13 +61,14 @@ pub(crate) fn look_all<'a, C>(
     let mut turns: SmallVec<[Turn<'a>; INLINE]> =
         joints.iter().map(|joint| Turn { now: joint.memory.now(), ..Turn::new(joint) }).collect();
     let mut locked = joints.clone();
-    locked.sort_unstable_by_key(|joint| joint.place.address());
-    locked.dedup_by_key(|joint| joint.place.address());
+    locked.sort_unstable_by_key(|joint| joint.slot.shard.address());
+    locked.dedup_by_key(|joint| joint.slot.shard.address());
     let mut shards: SmallVec<[Locked<'_>; INLINE]> =
-        locked.iter().map(|joint| joint.place.lock()).collect();
+        locked.iter().map(|joint| joint.slot.shard.lock()).collect();
     let mut new: SmallVec<[bool; INLINE]> = SmallVec::new();
     for (joint, turn) in joints.iter().zip(&mut turns) {
-        let place = locked.partition_point(|other| other.place.address() < joint.place.address());
+        let place =
+            locked.partition_point(|other| other.slot.shard.address() < joint.slot.shard.address());
         let shard = &mut shards[place];
         joint.memory.tend(shard, joint.entry.fingerprint.id, turn.now.as_nanos());
         new.push(joint.cost > 0 && shard.table.find(joint.entry.fingerprint.id).is_err());

@@ -1,7 +1,7 @@
 //! What a charge met: enough to tell its figures later, and small.
 
 use super::shard::Call;
-use crate::algorithm::{Packed, StateRef, Words};
+use crate::algorithm::{StateRef, Words};
 use crate::decision::{Decision, Figures, PlainFigures};
 use crate::limit::Plan;
 
@@ -31,18 +31,6 @@ impl Met {
     #[inline(always)]
     pub(super) fn state(numbers: Words) -> Met {
         Met { kind: Kind::State, numbers, next: 0 }
-    }
-
-    /// What is [`OPEN`](Self::OPEN) has met this state.
-    #[inline(always)]
-    pub(super) fn meet(&mut self, [at, owed]: Packed) {
-        debug_assert!(self.kind == Kind::State && self.numbers[2] == 0);
-        (self.numbers[0], self.numbers[1]) = (at, owed);
-    }
-
-    /// The state it was told to [`meet`](Self::meet).
-    pub(super) fn packed(&self) -> Packed {
-        [self.numbers[0], self.numbers[1]]
     }
 
     pub(super) fn figures(figures: &Figures) -> Met {

@@ -9,7 +9,7 @@ mod blocks;
 mod change;
 mod charge_due;
 mod evict;
-mod few;
+mod fast_path;
 mod forget;
 mod home;
 mod joint;
@@ -24,10 +24,8 @@ mod reserved;
 mod search;
 mod shard;
 mod snapshot;
-mod step;
 mod store;
 mod table;
-mod tagged;
 mod upkeep;
 
 use std::sync::Arc;
@@ -45,11 +43,11 @@ use crate::waiting::WaitQueues;
 pub use blocks::TooManyBlocks;
 pub(crate) use blocks::{Blocks, Culprit};
 pub(crate) use charge_due::{DueCharge, DueOutcome};
-pub(crate) use few::Known;
+pub(crate) use fast_path::{BucketOutcome, KnownKey, charge_one};
 pub(crate) use home::{LINES, LINES_IN_BATCH, LINES_IN_FEW};
-pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_known};
-use line::{Lines, Locked};
-pub(crate) use line::{Place, Spot};
+pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_few};
+pub(crate) use line::SlotRef;
+use line::{Lines, Locked, ShardRef};
 pub(crate) use look::look_all;
 pub(crate) use met::Met;
 pub(crate) use overrides::KeptOverrides;
@@ -57,7 +55,6 @@ pub(crate) use registry::Named;
 use registry::Registry;
 use shard::{Call, NewKey, Reclaim};
 pub use snapshot::SnapshotError;
-pub(crate) use step::{Stepped, step};
 pub use store::{MemoryStore, MemoryStoreBuilder};
 
 /// What happens to a key never seen before when the store is full of live state.
@@ -170,6 +167,20 @@ impl Memory {
         }
     }
 
+    /// Decides, and takes if allowed.
+    pub(crate) fn charge(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+        if cost == 0 {
+            return self.peek(entry, now, 0);
+        }
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
+        match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => shard.charge(index, &call, cost),
+            Err(_) => self.charge_new(shard, entry, &call, cost),
+        }
+    }
+
     /// Decides for a key that is not in the table, and adds it if allowed.
     #[inline(never)]
     fn charge_new(
@@ -246,23 +257,23 @@ impl Memory {
         }
     }
 
-    /// Brings the key's slot and its lock near, ahead of a charge: so many lines of the table.
+    /// Prefetches the key's slot, with `LINES` cache lines of the table, and the lock of its shard.
     #[inline]
-    pub(crate) fn fetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> Spot<'_> {
-        self.place(fingerprint).fetch::<LINES>(fingerprint.id)
+    pub(crate) fn prefetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> SlotRef<'_> {
+        self.shard(fingerprint).prefetch::<LINES>(fingerprint.id)
     }
 
-    /// Prefetches the key's slot and its lock, unless the shard was never used.
+    /// [`prefetch`](Self::prefetch), unless the shard was never used.
     #[inline]
-    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
-        if let Some(place) = self.shards.used(self.shard_of(fingerprint)) {
-            place.fetch::<LINES>(fingerprint.id);
+    pub(crate) fn prefetch_used(&self, fingerprint: Fingerprint) {
+        if let Some(shard) = self.shards.used(self.shard_of(fingerprint)) {
+            shard.prefetch::<LINES>(fingerprint.id);
         }
     }
 
-    /// Where the key's shard is.
+    /// Returns the key's shard.
     #[inline]
-    pub(crate) fn place(&self, fingerprint: Fingerprint) -> Place<'_> {
+    fn shard(&self, fingerprint: Fingerprint) -> ShardRef<'_> {
         self.shards.at(self.shard_of(fingerprint))
     }
 

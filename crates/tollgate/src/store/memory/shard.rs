@@ -93,8 +93,8 @@ impl Shard {
         if let Some(bucket) = self.bucket(index, call.named) {
             let words = self.table.words(index);
             *met = Met::state([words[0], words[1], 0]);
-            let asked = bucket.asked(cost).filter(|_| cost > 0);
-            return asked.is_some_and(|asked| bucket.step(words, call.now, asked).allowed);
+            let cost = bucket.cost(cost).filter(|_| cost > 0);
+            return cost.is_some_and(|cost| bucket.step(words, call.now, cost).allowed);
         }
         met.set(call, self.state(index, call.named), cost)
     }
