@@ -18,9 +18,10 @@ use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
 use crate::key::Name;
 use crate::policy::Request;
-use crate::reservation::{Claim, Held};
+use crate::reservation::{Claim, Held, Ticket};
 use crate::store::memory::{
-    Charged, Culprit, Entry, Joint, Memory, Named, Turn, charge_all, look_all,
+    ChargeMode, ChargeOutcome, ChargeRecord, Culprit, Entry, Memory, Named, PendingCharge,
+    Transaction, charge_all,
 };
 use crate::time::Timestamp;
 
@@ -42,6 +43,9 @@ pub(super) enum Answer {
     Limits(bool, Reason),
 }
 
+/// The reservations of charges that were taken. Empty unless the request reserves.
+type Tickets = SmallVec<[Option<Ticket>; INLINE]>;
+
 /// Charges to be decided.
 type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
 
@@ -49,12 +53,12 @@ type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
 struct Pending<'p, 'a> {
     applied: &'p Applied<'a>,
     named: &'p Arc<Named>,
-    joint: Joint<'p>,
+    charge: PendingCharge<'p>,
 }
 
 impl<'p> Pending<'p, '_> {
-    fn joint(&self) -> &Joint<'p> {
-        &self.joint
+    fn charge(&self) -> &PendingCharge<'p> {
+        &self.charge
     }
 }
 
@@ -118,28 +122,26 @@ impl Deciding<'_> {
         let mut pending = Pendings::new();
         for applied in rules {
             // One by one: to make room for all of a rule's first takes longer than they do.
-            self.joints(applied).for_each(|(named, joint)| {
-                pending.push(Pending { applied, named, joint });
+            self.charges_of(applied).for_each(|(named, charge)| {
+                pending.push(Pending { applied, named, charge });
             });
         }
         let (ruled, mut of) = (&mut charges.ruled, pending.iter());
-        let charged = charge_all(
+        let (outcome, tickets) = self.charge_all(
             &pending,
-            Pending::joint,
-            &mut Each(|turn: Turn<'_>| {
+            &mut Each(|record: ChargeRecord<'_>| {
                 if let Some(Pending { applied, named, .. }) = of.next() {
-                    let mut met = Ruled::new(applied.number, named.number, false, Duration::ZERO);
-                    met.meet(&turn);
-                    ruled.push(met);
+                    let mut new = Ruled::new(applied.number, named.number, false, Duration::ZERO);
+                    new.record(&record);
+                    ruled.push(new);
                 }
             }),
         );
-        debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
-        charges.ruled.iter_mut().for_each(|ruled| ruled.charged(charged));
-        if charged != Charged::All {
+        charges.ruled.iter_mut().for_each(|ruled| ruled.charged(outcome));
+        if outcome == ChargeOutcome::NotTaken {
             return self.denied(&pending, charges);
         }
-        self.claim(&pending, charges.ruled.first().map(|ruled| ruled.now), claims);
+        self.claim(&pending, &tickets, claims);
         Answer::Limits(true, if pending.is_empty() { Reason::NoRule } else { Reason::Limits })
     }
 
@@ -184,13 +186,13 @@ impl Deciding<'_> {
         let mut enforced = bars.iter().chain(&*decided).filter(|charge| !charge.ruled.shadow);
         let was_blocked = enforced.any(|charge| !charge.ruled.blocked.is_zero());
         let take = self.mode != Mode::Look && !was_blocked;
-        let taken_at = self.charge(enforcing, decided, take);
-        self.claim(enforcing, taken_at, claims);
+        let tickets = self.charge(enforcing, decided, take);
+        self.claim(enforcing, &tickets, claims);
         let allowed = take && decided.iter().all(Told::is_allowed);
         for (group, reported) in groups(reporting, reported) {
             let blocked = reported.iter().any(|charge| !charge.ruled.blocked.is_zero());
-            let taken_at = self.charge(group, reported, allowed && !blocked);
-            self.claim(group, taken_at, claims);
+            let tickets = self.charge(group, reported, allowed && !blocked);
+            self.claim(group, &tickets, claims);
         }
         if take && self.mode == Mode::Take {
             self.punish(&pending, of_limits);
@@ -204,16 +206,14 @@ impl Deciding<'_> {
 
     /// The charges of a rule, one for each of its limits.
     #[inline]
-    fn joints<'p, 'a>(
+    fn charges_of<'p, 'a>(
         &'p self,
         applied: &'p Applied<'a>,
-    ) -> impl Iterator<Item = (&'p Arc<Named>, Joint<'p>)> {
+    ) -> impl Iterator<Item = (&'p Arc<Named>, PendingCharge<'p>)> {
         applied.terms.iter().enumerate().map(|(position, named)| {
             let fingerprint = applied.fingerprint(position);
             let entry = Entry { named, fingerprint, key: &applied.key };
-            let mut joint = Joint::new(self.memory(), entry);
-            joint.cost = applied.price.cost;
-            (named, joint)
+            (named, PendingCharge::new(self.memory(), entry, applied.price.cost))
         })
     }
 
@@ -233,8 +233,8 @@ impl Deciding<'_> {
             // In front, where no charge belongs to it.
             told.insert(0, undecided(0));
         }
-        for (named, joint) in self.joints(applied) {
-            pending.push(Pending { applied, named, joint });
+        for (named, charge) in self.charges_of(applied) {
+            pending.push(Pending { applied, named, charge });
             told.push(undecided(named.number));
         }
     }
@@ -248,30 +248,47 @@ impl Deciding<'_> {
         blocks.remaining(applied.fingerprint(0), rule_blocks, self.memory().now())
     }
 
-    /// Decides charges together, and takes all or none of them if `take`; when, if it did.
-    fn charge(
+    /// Charges all or nothing. Returns the reservations of the charges, if the request reserves.
+    #[inline]
+    fn charge_all<'p>(
         &self,
-        pending: &[Pending<'_, '_>],
-        charges: &mut [Told],
-        take: bool,
-    ) -> Option<Timestamp> {
+        pending: &[Pending<'p, '_>],
+        records: &mut impl Extend<ChargeRecord<'p>>,
+    ) -> (ChargeOutcome, Tickets) {
+        match self.until {
+            Some(until) => Deciding::run(pending, ChargeMode::Reserve(until), records),
+            None => (charge_all(pending, Pending::charge, records), Tickets::new()),
+        }
+    }
+
+    #[cold]
+    fn run<'p>(
+        pending: &[Pending<'p, '_>],
+        mode: ChargeMode,
+        records: &mut impl Extend<ChargeRecord<'p>>,
+    ) -> (ChargeOutcome, Tickets) {
+        let done = Transaction::run(pending.iter().map(|of| of.charge).collect(), mode);
+        debug_assert_eq!(done.records.len(), pending.len(), "every rule counts keys of its own");
+        records.extend(done.records);
+        (done.outcome, done.reservations)
+    }
+
+    /// Decides charges together, and takes all or none of them if `take`. Returns their reservations.
+    fn charge(&self, pending: &[Pending<'_, '_>], charges: &mut [Told], take: bool) -> Tickets {
         let mut of = charges.iter_mut();
-        let mut meet = Each(|turn: Turn<'_>| {
-            of.next().into_iter().for_each(|told| told.ruled.meet(&turn));
+        let mut record = Each(|record: ChargeRecord<'_>| {
+            of.next().into_iter().for_each(|told| told.ruled.record(&record));
         });
-        let charged = if take {
-            charge_all(pending, Pending::joint, &mut meet)
+        let (outcome, tickets) = if take {
+            self.charge_all(pending, &mut record)
         } else {
-            look_all(pending, Pending::joint, &mut meet);
-            Charged::None
+            Deciding::run(pending, ChargeMode::Peek, &mut record)
         };
-        debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
         for (told, charge) in charges.iter_mut().zip(pending) {
-            told.ruled.charged(charged);
+            told.ruled.charged(outcome);
             told.decision = told.ruled.decision_of(charge.named);
         }
-        // All are of one store, and so of one instant.
-        charges.first().filter(|_| charged == Charged::All).map(|told| told.ruled.now)
+        tickets
     }
 
     /// Blocks the keys of rules with `block_for` that have just denied. A request with an invalid
@@ -293,27 +310,23 @@ impl Deciding<'_> {
         }
     }
 
-    /// Claims what was taken, where it is to be settled later.
+    /// Claims the units that were taken with `tickets`, to be settled later.
     #[inline]
     fn claim(
         &self,
         pending: &[Pending<'_, '_>],
-        taken_at: Option<Timestamp>,
+        tickets: &[Option<Ticket>],
         claims: &mut Vec<Scaled>,
     ) {
-        let (Some(until), Some(taken_at)) = (self.until, taken_at) else {
-            return;
-        };
-        claims.extend(pending.iter().map(|Pending { applied, named, joint }| {
-            let (fingerprint, cost) = (joint.entry.fingerprint, applied.price.cost);
-            let memory = self.memory();
-            let ticket = memory.reservations.ticket(until);
-            let is_held = cost > 0 && memory.hold(named, fingerprint, (ticket, taken_at), cost);
-            let held = Held { named: Arc::clone(named), fingerprint, cost };
-            let name = applied.key.name();
-            let claim = Claim::new(&self.in_force.store, name, held, (ticket, is_held));
-            Scaled { claim, per_unit: applied.price.per_unit }
-        }));
+        claims.extend(pending.iter().zip(tickets).map(
+            |(Pending { applied, named, charge }, ticket)| {
+                let (fingerprint, cost) = (charge.entry.fingerprint, applied.price.cost);
+                let held = Held { named: Arc::clone(named), fingerprint, cost };
+                let name = applied.key.name();
+                let claim = Claim::new(&self.in_force.store, name, held, *ticket);
+                Scaled { claim, per_unit: applied.price.per_unit }
+            },
+        ));
     }
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::resolve::INLINE;
 use crate::decision::{Decision, Outcome};
-use crate::store::memory::{Charged, Memory, Met, Named, Turn};
+use crate::store::memory::{ChargeOutcome, ChargeRecord, Memory, Named, ObservedState};
 use crate::time::Timestamp;
 
 /// What became of a request's charges. What they met is kept, and figures are worked out for those
@@ -37,7 +37,7 @@ pub(super) struct Ruled {
     pub(super) blocked: Duration,
     cost: u64,
     pub(super) now: Timestamp,
-    met: Met,
+    observed: ObservedState,
 }
 
 /// A charge and its decision.
@@ -93,8 +93,8 @@ impl Ruled {
     #[inline]
     pub(super) fn new(rule: u32, limit: u32, shadow: bool, blocked: Duration) -> Ruled {
         let now = Timestamp::from_nanos(0);
-        let (leased, taken, cost, met) = (false, false, 0, Met::OPEN);
-        Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, met }
+        let (leased, taken, cost, observed) = (false, false, 0, ObservedState::FRESH);
+        Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, observed }
     }
 
     /// Of units that were borrowed before.
@@ -102,22 +102,23 @@ impl Ruled {
         Ruled { leased: true, ..self }
     }
 
-    /// Keeps what it met.
+    /// Keeps the state that was observed.
     #[inline(always)]
-    pub(super) fn meet(&mut self, turn: &Turn<'_>) {
-        (self.cost, self.now, self.met) = (turn.cost, turn.now, turn.met);
+    pub(super) fn record(&mut self, record: &ChargeRecord<'_>) {
+        (self.cost, self.now, self.observed) = (record.cost, record.now, record.observed);
     }
 
-    /// What came of charging it and the others.
+    /// Keeps the outcome of charging it and the others.
     #[inline(always)]
-    pub(super) fn charged(&mut self, charged: Charged) {
-        self.taken = charged == Charged::All;
+    pub(super) fn charged(&mut self, outcome: ChargeOutcome) {
+        self.taken = outcome == ChargeOutcome::Taken;
     }
 
     /// What its limit says of it, which is `named`.
     pub(super) fn decision_of(&self, named: &Named) -> Decision {
-        let charged = if self.taken { Charged::All } else { Charged::None };
-        Turn { named, cost: self.cost, now: self.now, met: self.met }.decision(charged)
+        let outcome = if self.taken { ChargeOutcome::Taken } else { ChargeOutcome::NotTaken };
+        let Ruled { cost, now, observed, .. } = *self;
+        ChargeRecord { named, cost, now, observed }.decision(outcome)
     }
 }
 

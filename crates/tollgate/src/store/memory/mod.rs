@@ -7,18 +7,19 @@ mod aside;
 mod beside;
 mod blocks;
 mod change;
+mod charge;
 mod charge_due;
 mod evict;
 mod fast_path;
 mod forget;
 mod home;
-mod joint;
 mod line;
-mod look;
-mod met;
 mod names;
+mod observed;
 mod outlook;
 mod overrides;
+mod peek;
+mod pending_charge;
 mod registry;
 mod reserved;
 mod search;
@@ -42,17 +43,18 @@ use crate::waiting::WaitQueues;
 
 pub use blocks::TooManyBlocks;
 pub(crate) use blocks::{Blocks, Culprit};
+pub(crate) use charge::{ChargeMode, Transaction, charge_all, charge_few};
 pub(crate) use charge_due::{DueCharge, DueOutcome};
 pub(crate) use fast_path::{BucketOutcome, KnownKey, charge_one};
 pub(crate) use home::{LINES, LINES_IN_BATCH, LINES_IN_FEW};
-pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_few};
 pub(crate) use line::SlotRef;
 use line::{Lines, Locked, ShardRef};
-pub(crate) use look::look_all;
-pub(crate) use met::Met;
+pub(crate) use observed::{ChargeOutcome, ChargeRecord, ObservedState};
 pub(crate) use overrides::KeptOverrides;
+pub(crate) use pending_charge::{INLINE, PendingCharge};
 pub(crate) use registry::Named;
 use registry::Registry;
+pub(crate) use reserved::ReservedUnits;
 use shard::{Call, NewKey, Reclaim};
 pub use snapshot::SnapshotError;
 pub use store::{MemoryStore, MemoryStoreBuilder};
@@ -181,30 +183,9 @@ impl Memory {
         }
     }
 
-    /// Decides for a key that is not in the table, and adds it if allowed.
-    #[inline(never)]
-    fn charge_new(
-        &self,
-        mut shard: Locked<'_>,
-        entry: &Entry<'_>,
-        call: &Call<'_>,
-        cost: u64,
-    ) -> Decision {
-        let plan = &call.named.plan;
-        let figures = plan.decide_fresh(call.now, cost);
-        if figures.allowed() {
-            if !self.claim() {
-                drop(shard);
-                return self.charge_when_full(entry, call, cost);
-            }
-            self.add(&mut shard, entry, call, cost);
-        }
-        Decision::new(figures, cost)
-    }
-
-    /// Adds a key that is not in the table, and whose place is claimed, with `cost` taken.
-    fn add(&self, shard: &mut Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
-        let reclaimed = shard.insert(self.new_key(entry, call, cost), call, Reclaim::Worthless);
+    /// Adds a key that is not in the table, and whose place is claimed.
+    fn add(&self, shard: &mut Locked<'_>, key: NewKey, call: &Call<'_>, reclaim: Reclaim) {
+        let reclaimed = shard.insert(key, call, reclaim);
         self.count_reclaimed(reclaimed);
         self.release(reclaimed);
     }

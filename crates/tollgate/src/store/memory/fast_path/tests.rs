@@ -4,12 +4,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_testkit::cases;
 
-use super::super::joint::{Charged, Joint, Turn, charge_any, charge_few};
+use super::super::charge::{ChargeMode, Transaction, charge_few};
+use super::super::observed::{ChargeOutcome, ChargeRecord};
+use super::super::pending_charge::PendingCharge;
 use super::super::{Entry, MemoryStore};
 use super::*;
 use crate::key::Fingerprints;
 use crate::limit::Limit;
-use crate::reservation::Ticket;
 use crate::time::ManualClock;
 
 const LIMITERS: [&str; 3] = ["a", "b", "c"];
@@ -36,7 +37,7 @@ enum Action {
 }
 
 /// The outcome of charges: what was taken, and the decision of each.
-type Outcome = (Charged, Vec<String>);
+type Outcome = (ChargeOutcome, Vec<String>);
 
 impl Fixture {
     fn new(max_keys: usize) -> Fixture {
@@ -49,13 +50,13 @@ impl Fixture {
         Fixture { clock, store, limits, fingerprints }
     }
 
-    fn joints(&self, charges: &[TestCharge]) -> Vec<Joint<'_>> {
-        let joint = |(limiter, key, cost): &TestCharge| {
+    fn pending(&self, charges: &[TestCharge]) -> Vec<PendingCharge<'_>> {
+        let pending = |(limiter, key, cost): &TestCharge| {
             let fingerprint = self.fingerprints[*limiter].of(key);
             let entry = Entry { named: &self.limits[*limiter], fingerprint, key: &"" };
-            Joint { cost: *cost, ..Joint::new(&self.store.0, entry) }
+            PendingCharge::new(&self.store.0, entry, *cost)
         };
-        charges.iter().map(joint).collect()
+        charges.iter().map(pending).collect()
     }
 
     /// Charges on the fast path. `None` if it cannot take the charges.
@@ -69,24 +70,23 @@ impl Fixture {
     }
 
     fn charge_exactly<const N: usize>(&self, charges: &[TestCharge; N]) -> Option<Outcome> {
-        let (joints, mut turns) = (self.joints(charges), Vec::new());
-        let keys = std::array::from_fn::<_, N, _>(|number| joints[number].known());
-        let charged = charge_few(keys, &mut turns)?;
-        Some(outcome(charged, &turns))
+        let (pending, mut records) = (self.pending(charges), Vec::new());
+        let keys = std::array::from_fn::<_, N, _>(|number| pending[number].known());
+        let charged = charge_few(keys, &mut records)?;
+        Some(outcome(charged, &records))
     }
 
     fn charge_generally(&self, charges: &[TestCharge]) -> Outcome {
-        let (charged, turns) = charge_any(&self.joints(charges), |joint| joint);
-        outcome(charged, &turns)
+        let pending = self.pending(charges).into_iter().collect();
+        let done = Transaction::run(pending, ChargeMode::Charge);
+        outcome(done.outcome, &done.records)
     }
 
-    fn reserve(&self, (limiter, key, cost): TestCharge, timeout: Duration) -> bool {
-        let memory = &self.store.0;
-        let now = memory.now();
-        let ticket: Ticket = memory.reservations.ticket(now.after(timeout));
-        let (named, fingerprint) = (&self.limits[limiter], self.fingerprints[limiter].of(&key));
-        let entry = Entry { named, fingerprint, key: &"" };
-        memory.reserve((named, &entry), now, ticket, cost).1
+    fn reserve(&self, charge: TestCharge, timeout: Duration) -> bool {
+        let until = self.clock.now().after(timeout);
+        let pending = self.pending(&[charge]).into_iter().collect();
+        let done = Transaction::run(pending, ChargeMode::Reserve(until));
+        done.reservations.first().is_some_and(Option::is_some)
     }
 
     fn change_limit(&mut self, limiter: usize, limit: &Limit) {
@@ -121,8 +121,8 @@ impl Fixture {
     }
 }
 
-fn outcome(charged: Charged, turns: &[Turn<'_>]) -> Outcome {
-    (charged, turns.iter().map(|turn| format!("{:?}", turn.decision(charged))).collect())
+fn outcome(outcome: ChargeOutcome, records: &[ChargeRecord<'_>]) -> Outcome {
+    (outcome, records.iter().map(|of| format!("{:?}", of.decision(outcome))).collect())
 }
 
 fn charge() -> impl Strategy<Value = TestCharge> {
@@ -194,7 +194,7 @@ fn known_keys() -> Fixture {
     let fixture = Fixture::new(10_000);
     let charges = [(0, 1, 1), (1, 1, 1), (2, 1, 1)];
     assert!(fixture.charge_known(&charges).is_none(), "the keys are new");
-    assert_eq!(fixture.charge_generally(&charges).0, Charged::All);
+    assert_eq!(fixture.charge_generally(&charges).0, ChargeOutcome::Taken);
     fixture
 }
 
@@ -205,10 +205,12 @@ const THREE: [TestCharge; 3] = [(0, 1, 1), (1, 1, 1), (2, 1, 3)];
 fn fast_path_charges_up_to_three_known_buckets() {
     let fixture = known_keys();
     for count in 1..=3 {
-        assert!(fixture.charge_known(&THREE[..count]).is_some_and(|of| of.0 == Charged::All));
+        assert!(
+            fixture.charge_known(&THREE[..count]).is_some_and(|of| of.0 == ChargeOutcome::Taken)
+        );
     }
     let before = fixture.states();
-    assert!(fixture.charge_known(&THREE).is_some_and(|of| of.0 == Charged::None));
+    assert!(fixture.charge_known(&THREE).is_some_and(|of| of.0 == ChargeOutcome::NotTaken));
     assert_eq!(fixture.states(), before, "a denied request leaves all limits uncharged");
 }
 
