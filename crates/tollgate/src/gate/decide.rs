@@ -13,9 +13,10 @@ use super::compiled::Listed;
 use super::hold::Scaled;
 use super::resolve::{Applied, INLINE, Resolved, Rules};
 use super::ruling::{Reason, RequestError};
-use super::told::{Charges, Ruled, Told};
+use super::told::{Charges, Ruled, Told, observe_rule};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
+use crate::engine::{Evaluation, EvaluationMode, RuleObservation, evaluate};
 use crate::key::Name;
 use crate::policy::Request;
 use crate::reservation::{Claim, Held, Ticket};
@@ -24,15 +25,6 @@ use crate::store::memory::{
     Transaction, charge_all,
 };
 use crate::time::Timestamp;
-
-/// Whether a request is charged or only looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Take,
-    /// Takes, and a denial blocks nobody.
-    Try,
-    Look,
-}
 
 /// What a request comes to, but for its charges.
 pub(super) enum Answer {
@@ -45,6 +37,12 @@ pub(super) enum Answer {
 
 /// The reservations of charges that were taken. Empty unless the request reserves.
 type Tickets = SmallVec<[Option<Ticket>; INLINE]>;
+
+impl From<Evaluation> for Answer {
+    fn from(evaluation: Evaluation) -> Answer {
+        Answer::Limits(evaluation.is_allowed, evaluation.reason)
+    }
+}
 
 /// Charges to be decided.
 type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
@@ -75,7 +73,7 @@ impl<T, F: FnMut(T)> Extend<T> for Each<F> {
 /// How requests are decided.
 pub(super) struct Deciding<'f> {
     pub(super) in_force: &'f InForce,
-    pub(super) mode: Mode,
+    pub(super) mode: EvaluationMode,
     /// Until when what is taken is claimed, if it is.
     pub(super) until: Option<Timestamp>,
 }
@@ -116,7 +114,7 @@ impl Deciding<'_> {
         let may_be_blocked = self.memory().blocks.may_hold_any();
         let is_blocked = |of: &Applied<'_>| may_be_blocked && !self.blocked(of).is_zero();
         let is_apart = |of: &Applied<'_>| of.rule.shadow || is_blocked(of);
-        if self.mode == Mode::Look || rules.iter().any(is_apart) {
+        if self.mode == EvaluationMode::Peek || rules.iter().any(is_apart) {
             return self.limits_apart(rules, (charges, claims));
         }
         let mut pending = Pendings::new();
@@ -155,11 +153,10 @@ impl Deciding<'_> {
                 decision: ruled.decision_of(charge.named),
             })
             .collect();
-        if self.mode == Mode::Take {
-            self.punish(pending, &mut told);
-            charges.set(&told);
-        }
-        in_short(&told, false)
+        let evaluation = self.evaluate(&told);
+        self.start_blocks(pending, &mut told, evaluation);
+        charges.set(&told);
+        evaluation.into()
     }
 
     /// [`limits`](Self::limits) where some rules only report, some keys are blocked, or nothing is
@@ -185,7 +182,7 @@ impl Deciding<'_> {
         debug_assert!(bars.iter().all(|bar| bar.ruled.limit == 0));
         let mut enforced = bars.iter().chain(&*decided).filter(|charge| !charge.ruled.shadow);
         let was_blocked = enforced.any(|charge| !charge.ruled.blocked.is_zero());
-        let take = self.mode != Mode::Look && !was_blocked;
+        let take = self.mode != EvaluationMode::Peek && !was_blocked;
         let tickets = self.charge(enforcing, decided, take);
         self.claim(enforcing, &tickets, claims);
         let allowed = take && decided.iter().all(Told::is_allowed);
@@ -194,14 +191,13 @@ impl Deciding<'_> {
             let tickets = self.charge(group, reported, allowed && !blocked);
             self.claim(group, &tickets, claims);
         }
-        if take && self.mode == Mode::Take {
-            self.punish(&pending, of_limits);
-        }
+        let evaluation = self.evaluate(&told);
+        self.start_blocks(&pending, &mut told[unlimited..], evaluation);
         if unlimited > 0 {
             told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
         }
         charges.set(&told);
-        in_short(&told, was_blocked)
+        evaluation.into()
     }
 
     /// The charges of a rule, one for each of its limits.
@@ -291,22 +287,42 @@ impl Deciding<'_> {
         tickets
     }
 
-    /// Blocks the keys of rules with `block_for` that have just denied. A request with an invalid
-    /// cost is an error and blocks no key; a cost that is invalid in a shadow rule alone is none.
-    fn punish(&self, pending: &[Pending<'_, '_>], charges: &mut [Told]) {
-        if charges.iter().any(|charge| !charge.ruled.shadow && charge.decision.is_invalid()) {
-            return;
+    fn observe(&self, charges: &[Told]) -> RuleObservation {
+        observe_rule(charges, &self.in_force.compiled.rules)
+    }
+
+    /// Evaluates charges that were decided, before blocks are started.
+    fn evaluate(&self, charges: &[Told]) -> Evaluation {
+        let groups = || charges.chunk_by(Told::is_same_rule);
+        let evaluation = evaluate(self.mode, groups().map(|group| self.observe(group)));
+        if cfg!(debug_assertions) {
+            for group in groups() {
+                let takes = evaluation.verdict(&self.observe(group)).takes;
+                let mut of_limits = group.iter().filter(|told| told.ruled.limit != 0);
+                assert!(of_limits.all(|told| told.ruled.is_taken() == takes), "{group:?}");
+            }
         }
+        evaluation
+    }
+
+    /// Blocks the keys of rules whose verdict says so. `charges` are those of `pending`.
+    fn start_blocks(
+        &self,
+        pending: &[Pending<'_, '_>],
+        charges: &mut [Told],
+        evaluation: Evaluation,
+    ) {
         for (group, charges) in groups(pending, charges) {
             let Some(Pending { applied, .. }) = group.first() else { continue };
             let Some(block) = &applied.rule.block else { continue };
-            if charges.iter().any(|charge| charge.ruled.blocked.is_zero() && charge.is_denied()) {
-                let (memory, key) = (self.memory(), &applied.key);
-                let fingerprint = applied.fingerprint(0);
-                let culprit = Culprit { fingerprint, rule: &applied.rule.name, key };
-                let blocked = memory.blocks.punish(&culprit, block, memory.now());
-                charges.iter_mut().for_each(|charge| charge.ruled.blocked = blocked);
+            if !evaluation.verdict(&self.observe(charges)).starts_block {
+                continue;
             }
+            let (memory, key) = (self.memory(), &applied.key);
+            let fingerprint = applied.fingerprint(0);
+            let culprit = Culprit { fingerprint, rule: &applied.rule.name, key };
+            let blocked = memory.blocks.punish(&culprit, block, memory.now());
+            charges.iter_mut().for_each(|charge| charge.ruled.blocked = blocked);
         }
     }
 
@@ -330,19 +346,6 @@ impl Deciding<'_> {
     }
 }
 
-/// Whether to go ahead, and why; `was_blocked` if a key already was that the request is about.
-pub(super) fn in_short(charges: &[Told], was_blocked: bool) -> Answer {
-    let (mut allowed, mut reason) = (true, Reason::NoRule);
-    for charge in charges.iter().filter(|charge| !charge.ruled.shadow) {
-        allowed &= charge.is_allowed();
-        if charge.decision.is_invalid() {
-            return Answer::Limits(false, Reason::Error);
-        }
-        reason = Reason::Limits;
-    }
-    Answer::Limits(allowed, if was_blocked { Reason::Block } else { reason })
-}
-
 /// The charges of each rule, with what became of them.
 fn groups<'p, 'a, 'b, 'c>(
     pending: &'p [Pending<'a, 'b>],
@@ -355,3 +358,6 @@ fn groups<'p, 'a, 'b, 'c>(
         (group, of_rule)
     })
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::compiled::CompiledRule;
 use super::resolve::INLINE;
-use crate::decision::{Decision, Outcome};
+use crate::decision::Decision;
+use crate::engine::RuleObservation;
 use crate::store::memory::{ChargeOutcome, ChargeRecord, Memory, Named, ObservedState};
 use crate::time::Timestamp;
 
@@ -97,6 +99,11 @@ impl Ruled {
         Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, observed }
     }
 
+    /// `true` if it was taken.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken
+    }
+
     /// Of units that were borrowed before.
     pub(super) fn leased(self) -> Ruled {
         Ruled { leased: true, ..self }
@@ -122,14 +129,24 @@ impl Ruled {
     }
 }
 
+/// Returns what was observed of a rule, of which these are the charges.
+pub(super) fn observe_rule(charges: &[Told], rules: &[CompiledRule]) -> RuleObservation {
+    let of_limits = charges.iter().filter(|charge| charge.ruled.limit != 0);
+    RuleObservation {
+        is_shadow: charges[0].ruled.shadow,
+        is_blocked: charges.iter().any(|charge| !charge.ruled.blocked.is_zero()),
+        has_block_for: rules[charges[0].ruled.rule as usize].block.is_some(),
+        limits: of_limits.map(|charge| &charge.decision).collect(),
+    }
+}
+
 impl Told {
-    pub(super) fn is_allowed(&self) -> bool {
-        self.ruled.blocked.is_zero() && self.decision.is_allowed()
+    pub(super) fn is_same_rule(&self, other: &Told) -> bool {
+        self.ruled.rule == other.ruled.rule
     }
 
-    /// Whether the limit itself says no, for now.
-    pub(super) fn is_denied(&self) -> bool {
-        self.decision.outcome() == Outcome::Denied
+    pub(super) fn is_allowed(&self) -> bool {
+        self.ruled.blocked.is_zero() && self.decision.is_allowed()
     }
 
     pub(super) fn remaining(&self) -> u64 {
