@@ -1,18 +1,16 @@
 //! Several limits on one request: `check_all` takes every charge or none.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 use std::{array, fmt, ptr};
 
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
 use crate::key::{ChargeKey, Fingerprint, Key, Name};
-use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    Charged, Entry, INLINE, Joint, Known, LINES_IN_FEW, Named, Turn, charge_any, charge_known,
-    look_all,
+    ChargeMode, ChargeOutcome, ChargeRecord, Entry, INLINE, KnownKey, LINES_IN_FEW, Named,
+    PendingCharge, Transaction, charge_few,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
@@ -39,38 +37,29 @@ impl<'l, 'k> Charge<'l, 'k> {
         self
     }
 
-    fn joint(&self) -> Joint<'_> {
+    fn pending(&self) -> PendingCharge<'_> {
         let (memory, named) = (self.limiter.memory(), &**self.limiter.named());
         let entry = Entry { named, fingerprint: self.fingerprint, key: &self.key };
-        let mut joint = Joint::new(memory, entry);
-        joint.cost = self.cost;
-        joint
+        PendingCharge::new(memory, entry, self.cost)
     }
 }
 
-/// Decides a few charges of known keys that are buckets in slots, or returns `None` with nothing
-/// taken. In that case the contents of `turns` are undefined.
+/// Decides a few charges on the fast path, or returns `None` with nothing changed. Prefetches every slot
+/// before it prepares the first charge.
 #[inline(always)]
-fn charge_few<'l, const N: usize>(
+fn charge_known<'l, const N: usize>(
     charges: &[Charge<'l, '_>],
-    turns: &mut SmallVec<[Turn<'l>; INLINE]>,
-) -> Option<Charged> {
+    records: &mut SmallVec<[ChargeRecord<'l>; INLINE]>,
+) -> Option<ChargeOutcome> {
     let charges: &[Charge<'l, '_>; N] = charges.try_into().ok()?;
-    charge_known(known(charges), turns)
-}
-
-/// The charges as their store needs them. Prefetches every slot before it prepares the first charge.
-#[inline(always)]
-fn known<'l, const N: usize>(charges: &[Charge<'l, '_>; N]) -> [Option<Known<'l>>; N] {
-    let sought = charges.each_ref().map(|charge| {
-        let place = charge.limiter.memory().place(charge.fingerprint);
-        place.fetch_lock();
-        place.fetch_slot::<LINES_IN_FEW>(charge.fingerprint.id)
-    });
-    array::from_fn(|number| {
+    let slots = charges
+        .each_ref()
+        .map(|charge| charge.limiter.memory().prefetch::<LINES_IN_FEW>(charge.fingerprint));
+    let key = |number: usize| {
         let Charge { limiter, cost, .. } = charges[number];
-        Known::new(limiter.memory(), sought[number], limiter.named(), cost)
-    })
+        KnownKey::new(limiter.memory(), slots[number], limiter.named(), cost)
+    };
+    charge_few(array::from_fn::<_, N, _>(key), records)
 }
 
 impl fmt::Debug for Charge<'_, '_> {
@@ -100,60 +89,22 @@ impl fmt::Debug for Charge<'_, '_> {
 /// ```
 #[inline]
 pub fn check_all<'l>(charges: &[Charge<'l, '_>]) -> Decisions<'l> {
-    let mut decisions =
-        Decisions { turns: SmallVec::new(), charged: Charged::None, too_much: None };
+    let (records, outcome) = (SmallVec::new(), ChargeOutcome::NotTaken);
+    let mut decisions = Decisions { records, outcome, overflows: None };
     decisions.decide(charges);
     decisions
 }
 
-/// The turn with the lifetime of its limiter, which is that of one of the charges: decisions outlive
+/// The record with the lifetime of its limiter, which is that of one of the charges: decisions outlive
 /// the keys.
-fn turn_of_limiter<'l>(turn: &Turn<'_>, charges: &[Charge<'l, '_>]) -> Option<Turn<'l>> {
+fn record_of_limiter<'l>(
+    record: &ChargeRecord<'_>,
+    charges: &[Charge<'l, '_>],
+) -> Option<ChargeRecord<'l>> {
     let limits = charges.iter().map(|charge| &**charge.limiter.named());
-    let named = limits.into_iter().find(|named: &&'l Named| ptr::eq(*named, turn.named))?;
-    Some(Turn { named, cost: turn.cost, now: turn.now, met: turn.met })
-}
-
-/// The charges, those of one limiter and key added up; and of each whether that is past what a number
-/// holds.
-#[cold]
-fn merged<'a>(charges: &[Joint<'a>]) -> (Vec<Joint<'a>>, Box<[bool]>) {
-    let mut merged: Vec<Joint<'a>> = Vec::with_capacity(charges.len());
-    let mut too_much = Vec::with_capacity(charges.len());
-    for charge in charges {
-        match merged.iter().position(|other| other.is_same_key(charge)) {
-            // A cost of 0 adds nothing, and its limit has no say over the other charges.
-            Some(_) if charge.cost == 0 => {}
-            Some(at) if merged[at].cost == 0 => merged[at] = *charge,
-            Some(at) => {
-                let first = &mut merged[at];
-                too_much[at] |= first.cost.checked_add(charge.cost).is_none();
-                first.add_cost(charge.cost);
-                // Whichever comes first, the stricter numbers decide.
-                let (named, other) = (first.entry.named, charge.entry.named);
-                if strictness(&other.limit, &named.limit).is_lt() {
-                    first.entry.named = other;
-                }
-            }
-            None => {
-                merged.push(*charge);
-                too_much.push(false);
-            }
-        }
-    }
-    (merged, too_much.into())
-}
-
-/// The order of limits from strict to generous: by what they admit at once, then by how slow they
-/// are; by their text where all that is equal.
-fn strictness(a: &Limit, b: &Limit) -> Ordering {
-    let rate = |of: &Limit, other: &Limit| {
-        u128::from(of.count()).saturating_mul(other.period().as_nanos())
-    };
-    a.capacity()
-        .cmp(&b.capacity())
-        .then_with(|| rate(a, b).cmp(&rate(b, a)))
-        .then_with(|| a.to_string().cmp(&b.to_string()))
+    let named = limits.into_iter().find(|named: &&'l Named| ptr::eq(*named, record.named))?;
+    let ChargeRecord { cost, now, observed, .. } = *record;
+    Some(ChargeRecord { named, cost, now, observed })
 }
 
 /// The decision that is the request's: where a cost is wrong, that; where denied, the one with the
@@ -182,23 +133,24 @@ pub fn deciding<N, D: Borrow<Decision>>(
 #[derive(Clone)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decisions<'a> {
-    turns: SmallVec<[Turn<'a>; INLINE]>,
-    charged: Charged,
-    /// Where charges were added up past what a number holds: of which turns.
-    too_much: Option<Box<[bool]>>,
+    records: SmallVec<[ChargeRecord<'a>; INLINE]>,
+    outcome: ChargeOutcome,
+    /// `true` for charges of one key whose costs add up to more than a number holds, if there are
+    /// any.
+    overflows: Option<Box<[bool]>>,
 }
 
 impl<'a> Decisions<'a> {
     /// In place: what is returned by value through calls is copied as often.
     fn decide(&mut self, charges: &[Charge<'a, '_>]) {
-        let charged = match charges.len() {
-            1 => charge_few::<1>(charges, &mut self.turns),
-            2 => charge_few::<2>(charges, &mut self.turns),
-            3 => charge_few::<3>(charges, &mut self.turns),
+        let outcome = match charges.len() {
+            1 => charge_known::<1>(charges, &mut self.records),
+            2 => charge_known::<2>(charges, &mut self.records),
+            3 => charge_known::<3>(charges, &mut self.records),
             _ => None,
         };
-        match charged {
-            Some(charged) => self.charged = charged,
+        match outcome {
+            Some(outcome) => self.outcome = outcome,
             None => self.decide_any(charges),
         }
     }
@@ -206,26 +158,18 @@ impl<'a> Decisions<'a> {
     /// [`decide`](Self::decide) for charges of any kind.
     #[cold]
     fn decide_any(&mut self, charges: &[Charge<'a, '_>]) {
-        let joints: SmallVec<[Joint<'_>; INLINE]> = charges.iter().map(Charge::joint).collect();
-        let (mut charged, mut turns) = charge_any(&joints, |joint| joint);
-        if charged == Charged::Repeated {
-            let (merged, too_much) = merged(&joints);
-            if too_much.contains(&true) {
-                turns.clear();
-                look_all(&merged, |joint| joint, &mut turns);
-                (charged, self.too_much) = (Charged::None, Some(too_much));
-            } else {
-                (charged, turns) = charge_any(&merged, |joint| joint);
-            }
-        }
-        self.charged = charged;
-        self.turns = turns.iter().filter_map(|turn| turn_of_limiter(turn, charges)).collect();
+        let pending = charges.iter().map(Charge::pending).collect();
+        let done = Transaction::run(pending, ChargeMode::Charge);
+        self.outcome = done.outcome;
+        self.overflows = done.overflows;
+        let records = done.records.iter();
+        self.records = records.filter_map(|of| record_of_limiter(of, charges)).collect();
     }
 
     /// Whether to go ahead: every charge was taken.
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.charged == Charged::All
+        self.outcome == ChargeOutcome::Taken
     }
 
     /// Which limiter decided, and how: where denied, the one with the longest wait; where allowed,
@@ -238,11 +182,11 @@ impl<'a> Decisions<'a> {
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (&'a str, Decision)> + DoubleEndedIterator + Clone {
-        self.turns.iter().enumerate().map(|(at, turn)| {
-            let decision = turn.decision(self.charged);
-            let is_too_much = self.too_much.as_ref().is_some_and(|of| of[at]);
-            let decision = if is_too_much { decision.never(turn.cost) } else { decision };
-            (&*turn.named.limiter, decision)
+        self.records.iter().enumerate().map(|(at, record)| {
+            let decision = record.decision(self.outcome);
+            let is_overflow = self.overflows.as_ref().is_some_and(|of| of[at]);
+            let decision = if is_overflow { decision.never(record.cost) } else { decision };
+            (&*record.named.limiter, decision)
         })
     }
 }

@@ -27,6 +27,7 @@ mod algorithm;
 mod bounds;
 mod charge;
 mod decision;
+mod engine;
 mod gate;
 mod headers;
 mod key;

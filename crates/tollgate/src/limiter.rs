@@ -14,7 +14,8 @@ use crate::key::{Fingerprint, Fingerprints, Key, KeyName, Name};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::{Reservation, ReserveError};
 use crate::store::memory::{
-    Entry, LINES, Memory, MemoryStore, MemoryStoreBuilder, Named, Stepped, WhenFull, step,
+    BucketOutcome, Entry, KnownKey, LINES, Memory, MemoryStore, MemoryStoreBuilder, Named,
+    WhenFull, charge_one,
 };
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Acquire;
@@ -108,8 +109,8 @@ impl Limiter {
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        match self.step(&key, cost) {
-            Ok(stepped) => stepped.decision(),
+        match self.charge_known(&key, cost) {
+            Ok(outcome) => outcome.decision(),
             Err((fingerprint, now)) => self.charge_any(&key, fingerprint, now, cost),
         }
     }
@@ -121,9 +122,9 @@ impl Limiter {
     #[doc(hidden)]
     #[inline]
     pub fn pass_n(&self, key: impl Key, cost: u64, decision: &mut Option<Decision>) -> bool {
-        let told = match self.step(&key, cost) {
-            Ok(stepped) if stepped.passes() => return true,
-            Ok(stepped) => stepped.decision(),
+        let told = match self.charge_known(&key, cost) {
+            Ok(outcome) if outcome.is_immediate() => return true,
+            Ok(outcome) => outcome.decision(),
             Err((fingerprint, now)) => self.charge_any(&key, fingerprint, now, cost),
         };
         let passes = told.is_allowed() && told.delay().is_zero();
@@ -234,17 +235,23 @@ impl Limiter {
         Charge::new(self, key)
     }
 
-    /// The common charge; of any other, what it needs, nothing being done yet.
+    /// Charges a key on the fast path. If that cannot take the charge, nothing has changed, and the error
+    /// has what [`charge_any`](Self::charge_any) needs.
     #[inline(always)]
-    fn step(&self, key: &impl Key, cost: u64) -> Result<Stepped<'_>, (Fingerprint, Timestamp)> {
+    fn charge_known(
+        &self,
+        key: &impl Key,
+        cost: u64,
+    ) -> Result<BucketOutcome<'_>, (Fingerprint, Timestamp)> {
         let (fingerprint, memory) = (self.0.fingerprints.of(key), self.memory());
         // The clock is read while the slot is on its way.
-        let spot = memory.fetch::<LINES>(fingerprint);
+        let slot = memory.prefetch::<LINES>(fingerprint);
         let now = memory.now();
-        step(spot, fingerprint.id, &self.0.named, now, cost).ok_or((fingerprint, now))
+        let key = KnownKey::new(memory, slot, &self.0.named, cost);
+        key.and_then(|key| charge_one(key, now)).ok_or((fingerprint, now))
     }
 
-    /// Any charge.
+    /// Charges a key on the general path.
     #[inline(never)]
     fn charge_any(
         &self,
@@ -262,7 +269,7 @@ impl Limiter {
         let entry = Entry { named: &self.0.named, fingerprint, key };
         let memory = self.memory();
         // The clock is read while the slot is on its way.
-        memory.prefetch(fingerprint);
+        memory.prefetch_used(fingerprint);
         act(memory, &entry, memory.now())
     }
 

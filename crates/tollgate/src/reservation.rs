@@ -9,7 +9,9 @@ use crate::bounds::{DEFAULT_RESERVATION, EXPIRED_PER_CALL};
 use crate::decision::{Decision, DecisionError};
 use crate::key::{Fingerprint, Key, KeyName};
 use crate::limiter::Limiter;
-use crate::store::memory::{Entry, MemoryStore, Named};
+use crate::store::memory::{
+    ChargeMode, Entry, MemoryStore, Named, PendingCharge, ReservedUnits, Transaction,
+};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
@@ -58,15 +60,17 @@ impl Reservation {
     ) -> Result<Reservation, ReserveError> {
         let memory = limiter.memory();
         let fingerprint = limiter.fingerprint(key);
-        let now = memory.now();
-        let ticket = memory.reservations.ticket(now.after(timeout));
+        let until = memory.now().after(timeout);
         let entry = Entry { named: limiter.named(), fingerprint, key };
-        let (decision, is_held) = memory.reserve((limiter.named(), &entry), now, ticket, cost);
+        let charge = PendingCharge::new(memory, entry, cost);
+        let done = Transaction::run([charge].into_iter().collect(), ChargeMode::Reserve(until));
+        let decision = done.records[0].decision(done.outcome);
         if !decision.is_allowed() {
             return Err(ReserveError(decision));
         }
         let held = Held { named: limiter.named().clone(), fingerprint, cost };
-        let claim = Claim::new(limiter.store(), KeyName::new(key), held, (ticket, is_held));
+        let ticket = done.reservations.first().copied().flatten();
+        let claim = Claim::new(limiter.store(), KeyName::new(key), held, ticket);
         Ok(Reservation { claim, decision })
     }
 
@@ -150,17 +154,17 @@ pub(crate) struct Held {
 }
 
 impl Claim {
-    /// A claim on what the store holds, if it does, until the ticket's time.
+    /// Returns a claim on what the store holds until the ticket's time. Without a ticket it holds nothing.
     pub(crate) fn new(
         store: &MemoryStore,
         name: KeyName,
         held: Held,
-        (ticket, is_held): (Ticket, bool),
+        ticket: Option<Ticket>,
     ) -> Claim {
-        if is_held {
+        if let Some(ticket) = ticket {
             store.0.reservations.add(ticket, held.fingerprint);
         }
-        Claim { store: store.clone(), name, held, ticket: is_held.then_some(ticket) }
+        Claim { store: store.clone(), name, held, ticket }
     }
 
     /// Keeps what was taken.
@@ -196,7 +200,7 @@ impl Claim {
             None => (memory.reservations.ticket(now.after(DEFAULT_RESERVATION)), units - before),
         };
         self.take(now, more);
-        if memory.hold(named, *fingerprint, (ticket, now), more) {
+        if memory.hold(named, *fingerprint, now, ReservedUnits { ticket, units: more }) {
             memory.reservations.add(ticket, *fingerprint);
             self.ticket = Some(ticket);
         }

@@ -25,17 +25,17 @@ pub(crate) struct Bucket {
     shapes: bool,
 }
 
-/// What a cost asks of a bucket that packs.
+/// A cost in the parts of a bucket that packs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct BucketCost {
     parts: u64,
     /// The most that may be owed before, in parts.
     most: u64,
 }
 
 /// A charge of a packed state, decided: the same numbers as `decide` and `take` have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BucketStep {
     pub(crate) allowed: bool,
     /// Parts owed before the charge.
     before: u64,
@@ -156,28 +156,28 @@ impl Bucket {
         *state = words(state[0].max(now), owed);
     }
 
-    /// What a cost asks of a bucket that packs; `None` if it can never fit.
+    /// Converts a cost to parts of a bucket that packs; `None` if no state can fit it.
     #[inline(always)]
-    pub(crate) fn asked(&self, cost: u64) -> Option<Asked> {
+    pub(crate) fn cost(&self, cost: u64) -> Option<BucketCost> {
         let parts = cost.checked_mul(self.parts_per_unit)?;
-        Some(Asked { parts, most: self.full.checked_sub(parts)? })
+        Some(BucketCost { parts, most: self.full.checked_sub(parts)? })
     }
 
     /// [`decide`](Self::decide) and [`take`](Self::take) of a bucket that packs: all that can be
     /// allowed fits 64 bits.
     #[inline(always)]
-    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, asked: Asked) -> Step {
+    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, cost: BucketCost) -> BucketStep {
         let elapsed = now.saturating_sub(at);
         let before = owed.saturating_sub(elapsed.saturating_mul(self.parts_per_nano));
-        let allowed = before <= asked.most;
+        let allowed = before <= cost.most;
         // Not past 64 bits if it is allowed, and of no use if it is not.
-        let after = before.wrapping_add(asked.parts);
-        Step { allowed, before, after: [at.wrapping_add(elapsed), after] }
+        let after = before.wrapping_add(cost.parts);
+        BucketStep { allowed, before, after: [at.wrapping_add(elapsed), after] }
     }
 
     /// The figures that go with a step.
     #[inline(always)]
-    pub(crate) fn figures(&self, step: &Step, at: u64, now: u64, cost: u64) -> BucketFigures {
+    pub(crate) fn figures(&self, step: &BucketStep, at: u64, now: u64, cost: u64) -> BucketFigures {
         BucketFigures {
             allowed: step.allowed,
             shapes: self.shapes,

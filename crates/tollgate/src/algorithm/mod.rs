@@ -15,7 +15,7 @@ mod sliding_counter;
 mod sliding_log;
 
 pub(crate) use bucket::{
-    Asked, Bucket, MOST_MICRO_PARTS, MicroBucket, Step, words as bucket_words,
+    Bucket, BucketCost, BucketStep, MOST_MICRO_PARTS, MicroBucket, words as bucket_words,
 };
 pub(crate) use fixed_window::{FixedWindow, Start};
 pub(crate) use rescale::StateConversion;

@@ -13,25 +13,18 @@ use super::compiled::Listed;
 use super::hold::Scaled;
 use super::resolve::{Applied, INLINE, Resolved, Rules};
 use super::ruling::{Reason, RequestError};
-use super::told::{Charges, Ruled, Told};
+use super::told::{Charges, Ruled, Told, observe_rule};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
+use crate::engine::{Evaluation, EvaluationMode, RuleObservation, evaluate};
 use crate::key::Name;
 use crate::policy::Request;
-use crate::reservation::{Claim, Held};
+use crate::reservation::{Claim, Held, Ticket};
 use crate::store::memory::{
-    Charged, Culprit, Entry, Joint, Memory, Named, Turn, charge_all, look_all,
+    ChargeMode, ChargeOutcome, ChargeRecord, Culprit, Entry, Memory, Named, PendingCharge,
+    Transaction, charge_all,
 };
 use crate::time::Timestamp;
-
-/// Whether a request is charged or only looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Take,
-    /// Takes, and a denial blocks nobody.
-    Try,
-    Look,
-}
 
 /// What a request comes to, but for its charges.
 pub(super) enum Answer {
@@ -42,6 +35,15 @@ pub(super) enum Answer {
     Limits(bool, Reason),
 }
 
+/// The reservations of charges that were taken. Empty unless the request reserves.
+type Tickets = SmallVec<[Option<Ticket>; INLINE]>;
+
+impl From<Evaluation> for Answer {
+    fn from(evaluation: Evaluation) -> Answer {
+        Answer::Limits(evaluation.is_allowed, evaluation.reason)
+    }
+}
+
 /// Charges to be decided.
 type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
 
@@ -49,12 +51,12 @@ type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
 struct Pending<'p, 'a> {
     applied: &'p Applied<'a>,
     named: &'p Arc<Named>,
-    joint: Joint<'p>,
+    charge: PendingCharge<'p>,
 }
 
 impl<'p> Pending<'p, '_> {
-    fn joint(&self) -> &Joint<'p> {
-        &self.joint
+    fn charge(&self) -> &PendingCharge<'p> {
+        &self.charge
     }
 }
 
@@ -71,7 +73,7 @@ impl<T, F: FnMut(T)> Extend<T> for Each<F> {
 /// How requests are decided.
 pub(super) struct Deciding<'f> {
     pub(super) in_force: &'f InForce,
-    pub(super) mode: Mode,
+    pub(super) mode: EvaluationMode,
     /// Until when what is taken is claimed, if it is.
     pub(super) until: Option<Timestamp>,
 }
@@ -112,34 +114,32 @@ impl Deciding<'_> {
         let may_be_blocked = self.memory().blocks.may_hold_any();
         let is_blocked = |of: &Applied<'_>| may_be_blocked && !self.blocked(of).is_zero();
         let is_apart = |of: &Applied<'_>| of.rule.shadow || is_blocked(of);
-        if self.mode == Mode::Look || rules.iter().any(is_apart) {
+        if self.mode == EvaluationMode::Peek || rules.iter().any(is_apart) {
             return self.limits_apart(rules, (charges, claims));
         }
         let mut pending = Pendings::new();
         for applied in rules {
             // One by one: to make room for all of a rule's first takes longer than they do.
-            self.joints(applied).for_each(|(named, joint)| {
-                pending.push(Pending { applied, named, joint });
+            self.charges_of(applied).for_each(|(named, charge)| {
+                pending.push(Pending { applied, named, charge });
             });
         }
         let (ruled, mut of) = (&mut charges.ruled, pending.iter());
-        let charged = charge_all(
+        let (outcome, tickets) = self.charge_all(
             &pending,
-            Pending::joint,
-            &mut Each(|turn: Turn<'_>| {
+            &mut Each(|record: ChargeRecord<'_>| {
                 if let Some(Pending { applied, named, .. }) = of.next() {
-                    let mut met = Ruled::new(applied.number, named.number, false, Duration::ZERO);
-                    met.meet(&turn);
-                    ruled.push(met);
+                    let mut new = Ruled::new(applied.number, named.number, false, Duration::ZERO);
+                    new.record(&record);
+                    ruled.push(new);
                 }
             }),
         );
-        debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
-        charges.ruled.iter_mut().for_each(|ruled| ruled.charged(charged));
-        if charged != Charged::All {
+        charges.ruled.iter_mut().for_each(|ruled| ruled.charged(outcome));
+        if outcome == ChargeOutcome::NotTaken {
             return self.denied(&pending, charges);
         }
-        self.claim(&pending, charges.ruled.first().map(|ruled| ruled.now), claims);
+        self.claim(&pending, &tickets, claims);
         Answer::Limits(true, if pending.is_empty() { Reason::NoRule } else { Reason::Limits })
     }
 
@@ -153,11 +153,10 @@ impl Deciding<'_> {
                 decision: ruled.decision_of(charge.named),
             })
             .collect();
-        if self.mode == Mode::Take {
-            self.punish(pending, &mut told);
-            charges.set(&told);
-        }
-        in_short(&told, false)
+        let evaluation = self.evaluate(&told);
+        self.start_blocks(pending, &mut told, evaluation);
+        charges.set(&told);
+        evaluation.into()
     }
 
     /// [`limits`](Self::limits) where some rules only report, some keys are blocked, or nothing is
@@ -183,37 +182,34 @@ impl Deciding<'_> {
         debug_assert!(bars.iter().all(|bar| bar.ruled.limit == 0));
         let mut enforced = bars.iter().chain(&*decided).filter(|charge| !charge.ruled.shadow);
         let was_blocked = enforced.any(|charge| !charge.ruled.blocked.is_zero());
-        let take = self.mode != Mode::Look && !was_blocked;
-        let taken_at = self.charge(enforcing, decided, take);
-        self.claim(enforcing, taken_at, claims);
+        let take = self.mode != EvaluationMode::Peek && !was_blocked;
+        let tickets = self.charge(enforcing, decided, take);
+        self.claim(enforcing, &tickets, claims);
         let allowed = take && decided.iter().all(Told::is_allowed);
         for (group, reported) in groups(reporting, reported) {
             let blocked = reported.iter().any(|charge| !charge.ruled.blocked.is_zero());
-            let taken_at = self.charge(group, reported, allowed && !blocked);
-            self.claim(group, taken_at, claims);
+            let tickets = self.charge(group, reported, allowed && !blocked);
+            self.claim(group, &tickets, claims);
         }
-        if take && self.mode == Mode::Take {
-            self.punish(&pending, of_limits);
-        }
+        let evaluation = self.evaluate(&told);
+        self.start_blocks(&pending, &mut told[unlimited..], evaluation);
         if unlimited > 0 {
             told.sort_by_key(|charge| (charge.ruled.shadow, charge.ruled.rule));
         }
         charges.set(&told);
-        in_short(&told, was_blocked)
+        evaluation.into()
     }
 
     /// The charges of a rule, one for each of its limits.
     #[inline]
-    fn joints<'p, 'a>(
+    fn charges_of<'p, 'a>(
         &'p self,
         applied: &'p Applied<'a>,
-    ) -> impl Iterator<Item = (&'p Arc<Named>, Joint<'p>)> {
+    ) -> impl Iterator<Item = (&'p Arc<Named>, PendingCharge<'p>)> {
         applied.terms.iter().enumerate().map(|(position, named)| {
             let fingerprint = applied.fingerprint(position);
             let entry = Entry { named, fingerprint, key: &applied.key };
-            let mut joint = Joint::new(self.memory(), entry);
-            joint.cost = applied.price.cost;
-            (named, joint)
+            (named, PendingCharge::new(self.memory(), entry, applied.price.cost))
         })
     }
 
@@ -233,8 +229,8 @@ impl Deciding<'_> {
             // In front, where no charge belongs to it.
             told.insert(0, undecided(0));
         }
-        for (named, joint) in self.joints(applied) {
-            pending.push(Pending { applied, named, joint });
+        for (named, charge) in self.charges_of(applied) {
+            pending.push(Pending { applied, named, charge });
             told.push(undecided(named.number));
         }
     }
@@ -248,86 +244,106 @@ impl Deciding<'_> {
         blocks.remaining(applied.fingerprint(0), rule_blocks, self.memory().now())
     }
 
-    /// Decides charges together, and takes all or none of them if `take`; when, if it did.
-    fn charge(
+    /// Charges all or nothing. Returns the reservations of the charges, if the request reserves.
+    #[inline]
+    fn charge_all<'p>(
+        &self,
+        pending: &[Pending<'p, '_>],
+        records: &mut impl Extend<ChargeRecord<'p>>,
+    ) -> (ChargeOutcome, Tickets) {
+        match self.until {
+            Some(until) => Deciding::run(pending, ChargeMode::Reserve(until), records),
+            None => (charge_all(pending, Pending::charge, records), Tickets::new()),
+        }
+    }
+
+    #[cold]
+    fn run<'p>(
+        pending: &[Pending<'p, '_>],
+        mode: ChargeMode,
+        records: &mut impl Extend<ChargeRecord<'p>>,
+    ) -> (ChargeOutcome, Tickets) {
+        let done = Transaction::run(pending.iter().map(|of| of.charge).collect(), mode);
+        debug_assert_eq!(done.records.len(), pending.len(), "every rule counts keys of its own");
+        records.extend(done.records);
+        (done.outcome, done.reservations)
+    }
+
+    /// Decides charges together, and takes all or none of them if `take`. Returns their reservations.
+    fn charge(&self, pending: &[Pending<'_, '_>], charges: &mut [Told], take: bool) -> Tickets {
+        let mut of = charges.iter_mut();
+        let mut record = Each(|record: ChargeRecord<'_>| {
+            of.next().into_iter().for_each(|told| told.ruled.record(&record));
+        });
+        let (outcome, tickets) = if take {
+            self.charge_all(pending, &mut record)
+        } else {
+            Deciding::run(pending, ChargeMode::Peek, &mut record)
+        };
+        for (told, charge) in charges.iter_mut().zip(pending) {
+            told.ruled.charged(outcome);
+            told.decision = told.ruled.decision_of(charge.named);
+        }
+        tickets
+    }
+
+    fn observe(&self, charges: &[Told]) -> RuleObservation {
+        observe_rule(charges, &self.in_force.compiled.rules)
+    }
+
+    /// Evaluates charges that were decided, before blocks are started.
+    fn evaluate(&self, charges: &[Told]) -> Evaluation {
+        let groups = || charges.chunk_by(Told::is_same_rule);
+        let evaluation = evaluate(self.mode, groups().map(|group| self.observe(group)));
+        if cfg!(debug_assertions) {
+            for group in groups() {
+                let takes = evaluation.verdict(&self.observe(group)).takes;
+                let mut of_limits = group.iter().filter(|told| told.ruled.limit != 0);
+                assert!(of_limits.all(|told| told.ruled.is_taken() == takes), "{group:?}");
+            }
+        }
+        evaluation
+    }
+
+    /// Blocks the keys of rules whose verdict says so. `charges` are those of `pending`.
+    fn start_blocks(
         &self,
         pending: &[Pending<'_, '_>],
         charges: &mut [Told],
-        take: bool,
-    ) -> Option<Timestamp> {
-        let mut of = charges.iter_mut();
-        let mut meet = Each(|turn: Turn<'_>| {
-            of.next().into_iter().for_each(|told| told.ruled.meet(&turn));
-        });
-        let charged = if take {
-            charge_all(pending, Pending::joint, &mut meet)
-        } else {
-            look_all(pending, Pending::joint, &mut meet);
-            Charged::None
-        };
-        debug_assert_ne!(charged, Charged::Repeated, "every rule counts keys of its own");
-        for (told, charge) in charges.iter_mut().zip(pending) {
-            told.ruled.charged(charged);
-            told.decision = told.ruled.decision_of(charge.named);
-        }
-        // All are of one store, and so of one instant.
-        charges.first().filter(|_| charged == Charged::All).map(|told| told.ruled.now)
-    }
-
-    /// Blocks the keys of rules with `block_for` that have just denied. A request with an invalid
-    /// cost is an error and blocks no key; a cost that is invalid in a shadow rule alone is none.
-    fn punish(&self, pending: &[Pending<'_, '_>], charges: &mut [Told]) {
-        if charges.iter().any(|charge| !charge.ruled.shadow && charge.decision.is_invalid()) {
-            return;
-        }
+        evaluation: Evaluation,
+    ) {
         for (group, charges) in groups(pending, charges) {
             let Some(Pending { applied, .. }) = group.first() else { continue };
             let Some(block) = &applied.rule.block else { continue };
-            if charges.iter().any(|charge| charge.ruled.blocked.is_zero() && charge.is_denied()) {
-                let (memory, key) = (self.memory(), &applied.key);
-                let fingerprint = applied.fingerprint(0);
-                let culprit = Culprit { fingerprint, rule: &applied.rule.name, key };
-                let blocked = memory.blocks.punish(&culprit, block, memory.now());
-                charges.iter_mut().for_each(|charge| charge.ruled.blocked = blocked);
+            if !evaluation.verdict(&self.observe(charges)).starts_block {
+                continue;
             }
+            let (memory, key) = (self.memory(), &applied.key);
+            let fingerprint = applied.fingerprint(0);
+            let culprit = Culprit { fingerprint, rule: &applied.rule.name, key };
+            let blocked = memory.blocks.punish(&culprit, block, memory.now());
+            charges.iter_mut().for_each(|charge| charge.ruled.blocked = blocked);
         }
     }
 
-    /// Claims what was taken, where it is to be settled later.
+    /// Claims the units that were taken with `tickets`, to be settled later.
     #[inline]
     fn claim(
         &self,
         pending: &[Pending<'_, '_>],
-        taken_at: Option<Timestamp>,
+        tickets: &[Option<Ticket>],
         claims: &mut Vec<Scaled>,
     ) {
-        let (Some(until), Some(taken_at)) = (self.until, taken_at) else {
-            return;
-        };
-        claims.extend(pending.iter().map(|Pending { applied, named, joint }| {
-            let (fingerprint, cost) = (joint.entry.fingerprint, applied.price.cost);
-            let memory = self.memory();
-            let ticket = memory.reservations.ticket(until);
-            let is_held = cost > 0 && memory.hold(named, fingerprint, (ticket, taken_at), cost);
-            let held = Held { named: Arc::clone(named), fingerprint, cost };
-            let name = applied.key.name();
-            let claim = Claim::new(&self.in_force.store, name, held, (ticket, is_held));
-            Scaled { claim, per_unit: applied.price.per_unit }
-        }));
+        claims.extend(pending.iter().zip(tickets).map(
+            |(Pending { applied, named, charge }, ticket)| {
+                let (fingerprint, cost) = (charge.entry.fingerprint, applied.price.cost);
+                let held = Held { named: Arc::clone(named), fingerprint, cost };
+                let name = applied.key.name();
+                let claim = Claim::new(&self.in_force.store, name, held, *ticket);
+                Scaled { claim, per_unit: applied.price.per_unit }
+            },
+        ));
     }
-}
-
-/// Whether to go ahead, and why; `was_blocked` if a key already was that the request is about.
-pub(super) fn in_short(charges: &[Told], was_blocked: bool) -> Answer {
-    let (mut allowed, mut reason) = (true, Reason::NoRule);
-    for charge in charges.iter().filter(|charge| !charge.ruled.shadow) {
-        allowed &= charge.is_allowed();
-        if charge.decision.is_invalid() {
-            return Answer::Limits(false, Reason::Error);
-        }
-        reason = Reason::Limits;
-    }
-    Answer::Limits(allowed, if was_blocked { Reason::Block } else { reason })
 }
 
 /// The charges of each rule, with what became of them.
@@ -342,3 +358,6 @@ fn groups<'p, 'a, 'b, 'c>(
         (group, of_rule)
     })
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -34,7 +34,6 @@ use parking_lot::Mutex;
 
 use compiled::Compiled;
 pub use counted::CountedRule;
-use decide::Mode;
 pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
 pub use figures::RuleFigures;
 pub use hold::Hold;
@@ -45,6 +44,7 @@ pub use tries::Tries;
 pub use visit::{Visited, VisitedRule};
 
 use crate::bounds::DEFAULT_RESERVATION;
+use crate::engine::EvaluationMode;
 use crate::limit::LimitError;
 use crate::policy::{
     Client, EntryFingerprint, Override, Place, Policy, PolicyError, Problem, Request,
@@ -204,12 +204,12 @@ impl Gate {
     /// Takes what the request costs of every rule that applies, if all allow it.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Ruling {
-        self.decide(request, Mode::Take)
+        self.decide(request, EvaluationMode::Charge)
     }
 
     /// What [`check`](Self::check) would say, taking nothing.
     pub fn peek(&self, request: &Request<'_>) -> Ruling {
-        self.decide(request, Mode::Look)
+        self.decide(request, EvaluationMode::Peek)
     }
 
     /// How the request's keys stand in every rule that applies: a peek of one unit.
@@ -235,7 +235,7 @@ impl Gate {
     pub fn reserve_for(&self, request: &Request<'_>, timeout: Duration) -> Result<Hold, Ruling> {
         let mut ruling = Ruling::open(self.0.in_force.load());
         let until = self.0.store.0.now().after(timeout);
-        let claims = ruling.decide(request, Mode::Take, Some(until));
+        let claims = ruling.decide(request, EvaluationMode::Charge, Some(until));
         if ruling.is_allowed() {
             Ok(Hold { ruling, cost: request.units(), claims })
         } else {
@@ -246,7 +246,7 @@ impl Gate {
     /// Inlined, so that it is decided where the caller keeps it: a ruling is large, and one that is
     /// returned is copied, which waits for all that was just written.
     #[inline(always)]
-    fn decide(&self, request: &Request<'_>, mode: Mode) -> Ruling {
+    fn decide(&self, request: &Request<'_>, mode: EvaluationMode) -> Ruling {
         let mut ruling = Ruling::open(self.0.in_force.load());
         ruling.decide(request, mode, None);
         ruling

@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 use super::attributes::Room;
 use super::canonical::CanonicalTexts;
 use super::compiled::{CompiledRule, counter, counter_name};
-use super::decide::Mode;
 use super::resolve::{Applied, Resolved, RuleKey};
 use super::tries::Tries;
 use super::{Gate, InForce, Ruling};
 use crate::algorithm::Taken;
 use crate::bounds::MAX_LIMITS_PER_RULE;
 use crate::decision::Status;
+use crate::engine::EvaluationMode;
 use crate::key::KeyName;
 use crate::policy::Request;
 use crate::store::memory::{Culprit, TooManyBlocks};
@@ -26,7 +26,8 @@ impl Gate {
         let mut tries = Tries::new(request.units());
         while let Some(units) = tries.next(self.available(request)) {
             // Who only came too late for some of the units is not blocked for it.
-            let ruling = self.decide(&request.clone().cost(units), Mode::Try);
+            let ruling =
+                self.decide(&request.clone().cost(units), EvaluationMode::ChargeWithoutBlocking);
             if ruling.is_allowed() || ruling.retry_after().is_none() {
                 return (if ruling.is_allowed() { units } else { 0 }, ruling);
             }

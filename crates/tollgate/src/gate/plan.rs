@@ -8,13 +8,14 @@ use arc_swap::Guard;
 use super::attributes::Room;
 use super::canonical::CanonicalTexts;
 use super::compiled::{Listed, Terms};
-use super::decide::{Answer, in_short};
+use super::decide::Answer;
 use super::resolve::{Applied, Resolved};
 use super::ruling::RequestError;
 use super::told::{Ruled, Told};
 use super::{Gate, InForce, Ruling};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
+use crate::engine::{Evaluation, EvaluationMode, RuleObservation, evaluate};
 use crate::limit::Limit;
 use crate::policy::{Policy, Request, Rule};
 use crate::port::key_bytes;
@@ -131,16 +132,27 @@ impl Planned {
                 }),
             );
         }
-        let mut enforced = self.rules.iter().zip(answers).filter(|(rule, _)| !rule.shadow);
         let answer = match &self.settled {
             Some(Settled::Listed(kind)) => Answer::Listed(*kind),
             Some(Settled::Wrong(error)) => Answer::Wrong(Box::new(error.clone())),
-            None => in_short(&told, enforced.any(|(_, answer)| answer.was_blocked)),
+            None => self.evaluate(answers).into(),
         };
         let mut ruling = Ruling::open(Guard::from_inner(Arc::clone(&self.in_force)));
         ruling.charges.set_decided(&told);
         ruling.answer(answer);
         ruling
+    }
+
+    /// Evaluates what the store says of each rule. It has charged and blocked already, so that only the
+    /// answer to the request matters.
+    fn evaluate(&self, answers: &[RuleAnswer]) -> Evaluation {
+        let observe = |(rule, answer): (&PlannedRule, &RuleAnswer)| RuleObservation {
+            is_shadow: rule.shadow,
+            is_blocked: answer.was_blocked,
+            has_block_for: false,
+            limits: answer.decisions.iter().collect(),
+        };
+        evaluate(EvaluationMode::Charge, self.rules.iter().zip(answers).map(observe))
     }
 
     /// How many units of the request every rule that applies has, by a ruling on one unit.

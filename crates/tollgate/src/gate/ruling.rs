@@ -9,12 +9,13 @@ use smallvec::SmallVec;
 
 use super::InForce;
 use super::compiled::{CompiledRule, Listed};
-use super::decide::{Answer, Deciding, Mode};
+use super::decide::{Answer, Deciding};
 use super::figures::RuleFigures;
 use super::hold::Scaled;
 use super::resolve::INLINE;
 use super::told::{Charges, Ruled, Told, deciding};
 use crate::decision::{CostError, Outcome};
+use crate::engine::EvaluationMode;
 use crate::limit::Algorithm;
 use crate::policy::Request;
 use crate::time::Timestamp;
@@ -91,7 +92,7 @@ impl Ruling {
     pub(super) fn decide(
         &mut self,
         request: &Request<'_>,
-        mode: Mode,
+        mode: EvaluationMode,
         until: Option<Timestamp>,
     ) -> Vec<Scaled> {
         let mut claims = Vec::new();

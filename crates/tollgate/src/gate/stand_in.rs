@@ -5,29 +5,29 @@ use std::time::Duration;
 
 use super::attributes::Room;
 use super::canonical::CanonicalTexts;
-use super::decide::Mode;
 use super::resolve::{Applied, Resolved};
 use super::told::{Ruled, Told};
 use super::{Gate, Hold, InForce, Reason, Ruling};
 use crate::decision::Decision;
+use crate::engine::EvaluationMode;
 use crate::policy::{OnStoreError, Request};
 
 #[doc(hidden)]
 impl Gate {
     /// What `check` says while the store is away.
     pub fn check_without_store(&self, request: &Request<'_>) -> Ruling {
-        self.decide_without_store(request, Mode::Take)
+        self.decide_without_store(request, EvaluationMode::Charge)
     }
 
     /// What `peek` says while the store is away.
     pub fn peek_without_store(&self, request: &Request<'_>) -> Ruling {
-        self.decide_without_store(request, Mode::Look)
+        self.decide_without_store(request, EvaluationMode::Peek)
     }
 
-    fn decide_without_store(&self, request: &Request<'_>, mode: Mode) -> Ruling {
+    fn decide_without_store(&self, request: &Request<'_>, mode: EvaluationMode) -> Ruling {
         let mut ruling = Ruling::open(self.0.in_force.load());
         let away = away(ruling.in_force(), request);
-        ruling.decide(request, if away.denies() { Mode::Look } else { mode }, None);
+        ruling.decide(request, if away.denies() { EvaluationMode::Peek } else { mode }, None);
         ruling.degrade(away);
         ruling
     }
@@ -57,8 +57,11 @@ impl Gate {
         let mut ruling = Ruling::open(self.0.in_force.load());
         let away = away(ruling.in_force(), request);
         let until = self.0.store.0.now().after(timeout);
-        let (mode, until) =
-            if away.denies() { (Mode::Look, None) } else { (Mode::Take, Some(until)) };
+        let (mode, until) = if away.denies() {
+            (EvaluationMode::Peek, None)
+        } else {
+            (EvaluationMode::Charge, Some(until))
+        };
         let claims = ruling.decide(request, mode, until);
         ruling.degrade(away);
         if ruling.is_allowed() {

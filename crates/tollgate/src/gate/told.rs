@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::compiled::CompiledRule;
 use super::resolve::INLINE;
-use crate::decision::{Decision, Outcome};
-use crate::store::memory::{Charged, Memory, Met, Named, Turn};
+use crate::decision::Decision;
+use crate::engine::RuleObservation;
+use crate::store::memory::{ChargeOutcome, ChargeRecord, Memory, Named, ObservedState};
 use crate::time::Timestamp;
 
 /// What became of a request's charges. What they met is kept, and figures are worked out for those
@@ -37,7 +39,7 @@ pub(super) struct Ruled {
     pub(super) blocked: Duration,
     cost: u64,
     pub(super) now: Timestamp,
-    met: Met,
+    observed: ObservedState,
 }
 
 /// A charge and its decision.
@@ -100,8 +102,13 @@ impl Ruled {
     #[inline]
     pub(super) fn new(rule: u32, limit: u32, shadow: bool, blocked: Duration) -> Ruled {
         let now = Timestamp::from_nanos(0);
-        let (leased, taken, cost, met) = (false, false, 0, Met::OPEN);
-        Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, met }
+        let (leased, taken, cost, observed) = (false, false, 0, ObservedState::FRESH);
+        Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, observed }
+    }
+
+    /// `true` if it was taken.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken
     }
 
     /// Of units that were borrowed before.
@@ -109,33 +116,44 @@ impl Ruled {
         Ruled { leased: true, ..self }
     }
 
-    /// Keeps what it met.
+    /// Keeps the state that was observed.
     #[inline(always)]
-    pub(super) fn meet(&mut self, turn: &Turn<'_>) {
-        (self.cost, self.now, self.met) = (turn.cost, turn.now, turn.met);
+    pub(super) fn record(&mut self, record: &ChargeRecord<'_>) {
+        (self.cost, self.now, self.observed) = (record.cost, record.now, record.observed);
     }
 
-    /// What came of charging it and the others.
+    /// Keeps the outcome of charging it and the others.
     #[inline(always)]
-    pub(super) fn charged(&mut self, charged: Charged) {
-        self.taken = charged == Charged::All;
+    pub(super) fn charged(&mut self, outcome: ChargeOutcome) {
+        self.taken = outcome == ChargeOutcome::Taken;
     }
 
     /// What its limit says of it, which is `named`.
     pub(super) fn decision_of(&self, named: &Named) -> Decision {
-        let charged = if self.taken { Charged::All } else { Charged::None };
-        Turn { named, cost: self.cost, now: self.now, met: self.met }.decision(charged)
+        let outcome = if self.taken { ChargeOutcome::Taken } else { ChargeOutcome::NotTaken };
+        let Ruled { cost, now, observed, .. } = *self;
+        ChargeRecord { named, cost, now, observed }.decision(outcome)
+    }
+}
+
+/// Returns what was observed of a rule, of which these are the charges.
+pub(super) fn observe_rule(charges: &[Told], rules: &[CompiledRule]) -> RuleObservation {
+    let of_limits = charges.iter().filter(|charge| charge.ruled.limit != 0);
+    RuleObservation {
+        is_shadow: charges[0].ruled.shadow,
+        is_blocked: charges.iter().any(|charge| !charge.ruled.blocked.is_zero()),
+        has_block_for: rules[charges[0].ruled.rule as usize].block.is_some(),
+        limits: of_limits.map(|charge| &charge.decision).collect(),
     }
 }
 
 impl Told {
-    pub(super) fn is_allowed(&self) -> bool {
-        self.ruled.blocked.is_zero() && self.decision.is_allowed()
+    pub(super) fn is_same_rule(&self, other: &Told) -> bool {
+        self.ruled.rule == other.ruled.rule
     }
 
-    /// Whether the limit itself says no, for now.
-    pub(super) fn is_denied(&self) -> bool {
-        self.decision.outcome() == Outcome::Denied
+    pub(super) fn is_allowed(&self) -> bool {
+        self.ruled.blocked.is_zero() && self.decision.is_allowed()
     }
 
     pub(super) fn remaining(&self) -> u64 {

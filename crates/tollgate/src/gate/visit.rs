@@ -85,7 +85,7 @@ impl VisitedRule<'_, '_> {
     #[inline]
     pub fn bring_near(&self) {
         for position in 0..self.applied.terms.len() {
-            self.memory.fetch::<LINES_IN_BATCH>(self.applied.fingerprint(position));
+            self.memory.prefetch::<LINES_IN_BATCH>(self.applied.fingerprint(position));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::decision::Decision;
 use crate::key::Key;
-use crate::store::memory::{LINES_IN_BATCH, Stepped, step};
+use crate::store::memory::{BucketOutcome, KnownKey, LINES_IN_BATCH, charge_one};
 
 /// How many keys are looked for while as many are charged: about as many as a core can wait for. With
 /// more, what two threads want is taken from one and has to come back before it is used.
@@ -26,11 +26,11 @@ impl Limiter {
     /// [`check_many_n`](Self::check_many_n) that hands over each decision in turn instead of
     /// collecting them: it allocates nothing.
     pub fn check_each<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
-        let told = |charged: Result<Stepped<'_>, Decision>| match charged {
-            Ok(stepped) => stepped.decision(),
-            Err(told) => told,
+        let decision = |charged: Result<BucketOutcome<'_>, Decision>| match charged {
+            Ok(outcome) => outcome.decision(),
+            Err(decision) => decision,
         };
-        self.charge_each(charges, |(key, cost)| (key, *cost), |charged| each(told(charged)));
+        self.charge_each(charges, |(key, cost)| (key, *cost), |charged| each(decision(charged)));
     }
 
     fn check_batch<T, K: Key>(
@@ -40,8 +40,8 @@ impl Limiter {
     ) -> Vec<Decision> {
         let mut decisions = Vec::with_capacity(items.len());
         self.charge_each(items, split, |charged| match charged {
-            Ok(stepped) => decisions.push(stepped.decision()),
-            Err(told) => decisions.push(told),
+            Ok(outcome) => decisions.push(outcome.decision()),
+            Err(decision) => decisions.push(decision),
         });
         decisions
     }
@@ -52,13 +52,13 @@ impl Limiter {
         &self,
         items: &[T],
         split: impl Fn(&T) -> (&K, u64),
-        mut each: impl FnMut(Result<Stepped<'_>, Decision>),
+        mut each: impl FnMut(Result<BucketOutcome<'_>, Decision>),
     ) {
         let memory = self.memory();
         let now = memory.now();
         let ask = |item: &T| {
             let fingerprint = self.0.fingerprints.of(split(item).0);
-            (fingerprint, memory.fetch::<LINES_IN_BATCH>(fingerprint))
+            (fingerprint, memory.prefetch::<LINES_IN_BATCH>(fingerprint))
         };
         let Some(first) = items.first() else { return };
         // In turns: a loop that did both would have to keep at hand what each of them works with.
@@ -72,10 +72,11 @@ impl Limiter {
             if let Some(next) = ahead.next() {
                 ask_each(next, &mut asked[(number + 1) % 2]);
             }
-            for (item, (fingerprint, spot)) in items.iter().zip(&asked[number % 2]) {
+            for (item, (fingerprint, slot)) in items.iter().zip(&asked[number % 2]) {
                 let (key, cost) = split(item);
-                each(match step(*spot, fingerprint.id, &self.0.named, now, cost) {
-                    Some(stepped) => Ok(stepped),
+                let known = KnownKey::new(memory, *slot, &self.0.named, cost);
+                each(match known.and_then(|known| charge_one(known, now)) {
+                    Some(outcome) => Ok(outcome),
                     None => Err(self.charge_any(key, *fingerprint, now, cost)),
                 });
             }

@@ -188,7 +188,7 @@ fn a_denied_limit_is_never_seen_charging_the_others() {
     });
 }
 
-/// There the first charge is taken before the second is looked at, and put back.
+/// The fast path decides all charges before it takes one.
 #[test]
 fn a_known_bucket_that_denies_is_never_seen_charging_the_others() {
     let in_two = PAIRS.map(|keys| (TWO_SHARDS, keys));

@@ -2,7 +2,7 @@
 
 use super::evict::Room;
 use super::line::Locked;
-use super::shard::Call;
+use super::shard::{Call, Reclaim};
 use super::{Entry, Memory, Named};
 use crate::algorithm::Taken;
 use crate::key::Fingerprint;
@@ -34,7 +34,8 @@ impl Memory {
             shard.take(index, call, cost);
             return self.release(1);
         }
-        self.add(&mut shard, entry, call, cost);
+        let key = self.new_key(entry, call, cost);
+        self.add(&mut shard, key, call, Reclaim::Worthless);
     }
 
     /// Gives back `units`.

@@ -2,9 +2,8 @@
 
 use super::outlook::worthless;
 use super::shard::{Call, Shard};
-use super::{Entry, Memory, Named, WhenFull};
+use super::{Memory, Named, WhenFull};
 use crate::bounds::EVICTION_SAMPLE;
-use crate::decision::Decision;
 use crate::key::Fingerprint;
 use crate::sync::Ordering;
 
@@ -39,33 +38,6 @@ pub(super) struct Soonest {
 }
 
 impl Memory {
-    #[cold]
-    pub(super) fn charge_when_full(
-        &self,
-        entry: &Entry<'_>,
-        call: &Call<'_>,
-        cost: u64,
-    ) -> Decision {
-        let room = self.room(entry.fingerprint, call);
-        let plan = &call.named.plan;
-        let mut shard = self.lock(entry.fingerprint);
-        self.tend(&mut shard, entry.fingerprint.id, call.now);
-        // Somebody else may have brought the same key meanwhile.
-        if let Ok(index) = shard.table.find(entry.fingerprint.id) {
-            self.release(usize::from(matches!(room, Room::Claimed)));
-            return shard.charge(index, call, cost);
-        }
-        let figures = match room {
-            Room::Denied { retry_after } => plan.full(retry_after, cost),
-            Room::Uncounted | Room::Full => plan.decide_fresh(call.now, cost),
-            Room::Claimed => {
-                self.add(&mut shard, entry, call, cost);
-                plan.decide_fresh(call.now, cost)
-            }
-        };
-        Decision::new(figures, cost)
-    }
-
     /// Finds room for a new key; no shard may be locked.
     pub(super) fn room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Room {
         self.room_beside(fingerprint, call, &|_, id| id == fingerprint.id)

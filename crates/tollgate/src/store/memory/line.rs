@@ -77,13 +77,13 @@ impl Lines {
 
     /// A shard; allocates it if it is the first use.
     #[inline]
-    pub(super) fn at(&self, shard: usize) -> Place<'_> {
+    pub(super) fn at(&self, shard: usize) -> ShardRef<'_> {
         let group = &self.groups[shard / GROUP];
         let lines = match group.get() {
             Some(lines) => lines,
             None => allocate(group),
         };
-        Place(&lines[shard % GROUP])
+        ShardRef(&lines[shard % GROUP])
     }
 
     #[inline]
@@ -93,14 +93,14 @@ impl Lines {
 
     /// Locks a shard, unless it holds no key because it was never used.
     pub(super) fn lock_used(&self, shard: usize) -> Option<Locked<'_>> {
-        self.used(shard).map(|place| place.lock())
+        self.used(shard).map(|shard| shard.lock())
     }
 
     /// A shard, unless it holds no key because it was never used.
     #[inline]
-    pub(super) fn used(&self, shard: usize) -> Option<Place<'_>> {
+    pub(super) fn used(&self, shard: usize) -> Option<ShardRef<'_>> {
         let lines = self.groups[shard / GROUP].get()?;
-        Some(Place(&lines[shard % GROUP]))
+        Some(ShardRef(&lines[shard % GROUP]))
     }
 
     /// Every used shard in turn; one is unlocked before the next is locked if the caller drops it.
@@ -117,19 +117,13 @@ fn allocate(group: &OnceLock<Box<ShardGroup>>) -> &ShardGroup {
 
 /// A shard, not locked.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a>(&'a Line);
+pub(super) struct ShardRef<'a>(&'a Line);
 
-/// A key's shard, and where in its table the key should be.
+/// The shard of a key, its home slot there, and its id.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot<'a> {
-    pub(super) place: Place<'a>,
+pub(crate) struct SlotRef<'a> {
+    pub(super) shard: ShardRef<'a>,
     pub(super) home: u32,
-}
-
-/// A key that is looked for, and where it should be.
-#[derive(Clone, Copy)]
-pub(crate) struct Sought<'a> {
-    pub(super) spot: Spot<'a>,
     pub(super) id: u64,
 }
 
@@ -147,31 +141,19 @@ impl Hint {
     }
 }
 
-impl<'a> Place<'a> {
-    /// Brings the slot of `id` and the shard's lock near before it is locked: the wait for memory,
-    /// or for the core that had the lock last, then passes beside other work.
+impl<'a> ShardRef<'a> {
+    /// Prefetches the shard's lock and `LINES` cache lines from the home slot of `id`. The wait for
+    /// memory, or for the core that had the lock last, then overlaps with other work.
     #[inline(always)]
-    pub(crate) fn fetch<const LINES: usize>(self, id: u64) -> Spot<'a> {
-        self.fetch_lock();
-        self.fetch_slot::<LINES>(id).spot
-    }
-
-    /// Brings the shard's lock near.
-    #[inline(always)]
-    pub(crate) fn fetch_lock(self) {
+    pub(super) fn prefetch<const LINES: usize>(self, id: u64) -> SlotRef<'a> {
         prefetch_to_write(self.address());
-    }
-
-    /// Brings the slot of `id` near.
-    #[inline(always)]
-    pub(crate) fn fetch_slot<const LINES: usize>(self, id: u64) -> Sought<'a> {
         let home = home(id, self.0.hint.homes.load(Ordering::Relaxed));
         let address = self.0.hint.address(home);
         (0..LINES).for_each(|line| prefetch(address.wrapping_add(line * CACHE_LINE)));
-        Sought { spot: Spot { place: self, home }, id }
+        SlotRef { shard: self, home, id }
     }
 
-    /// What orders the locks of several stores: where the shard's is.
+    /// The address of the shard, which orders the locks of several stores.
     #[inline(always)]
     pub(super) fn address(&self) -> usize {
         std::ptr::from_ref(self.0).addr()
@@ -188,7 +170,7 @@ impl<'a> Place<'a> {
         Locked { hint: &self.0.hint, shard: self.guard() }
     }
 
-    /// Whether keys of it have open reservations.
+    /// `true` if keys of the shard have open reservations.
     #[inline(always)]
     pub(super) fn is_reserved(&self) -> bool {
         !self.0.hint.reserved.is_empty()

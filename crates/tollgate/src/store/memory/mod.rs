@@ -7,27 +7,26 @@ mod aside;
 mod beside;
 mod blocks;
 mod change;
+mod charge;
 mod charge_due;
 mod evict;
-mod few;
+mod fast_path;
 mod forget;
 mod home;
-mod joint;
 mod line;
-mod look;
-mod met;
 mod names;
+mod observed;
 mod outlook;
 mod overrides;
+mod peek;
+mod pending_charge;
 mod registry;
 mod reserved;
 mod search;
 mod shard;
 mod snapshot;
-mod step;
 mod store;
 mod table;
-mod tagged;
 mod upkeep;
 
 use std::sync::Arc;
@@ -44,20 +43,20 @@ use crate::waiting::WaitQueues;
 
 pub use blocks::TooManyBlocks;
 pub(crate) use blocks::{Blocks, Culprit};
+pub(crate) use charge::{ChargeMode, Transaction, charge_all, charge_few};
 pub(crate) use charge_due::{DueCharge, DueOutcome};
-pub(crate) use few::Known;
+pub(crate) use fast_path::{BucketOutcome, KnownKey, charge_one};
 pub(crate) use home::{LINES, LINES_IN_BATCH, LINES_IN_FEW};
-pub(crate) use joint::{Charged, INLINE, Joint, Turn, charge_all, charge_any, charge_known};
-use line::{Lines, Locked};
-pub(crate) use line::{Place, Spot};
-pub(crate) use look::look_all;
-pub(crate) use met::Met;
+pub(crate) use line::SlotRef;
+use line::{Lines, Locked, ShardRef};
+pub(crate) use observed::{ChargeOutcome, ChargeRecord, ObservedState};
 pub(crate) use overrides::KeptOverrides;
+pub(crate) use pending_charge::{INLINE, PendingCharge};
 pub(crate) use registry::Named;
 use registry::Registry;
+pub(crate) use reserved::ReservedUnits;
 use shard::{Call, NewKey, Reclaim};
 pub use snapshot::{SnapshotError, SnapshotSummary};
-pub(crate) use step::{Stepped, step};
 pub use store::{MemoryStore, MemoryStoreBuilder};
 
 /// What happens to a key never seen before when the store is full of live state.
@@ -173,30 +172,23 @@ impl Memory {
         }
     }
 
-    /// Decides for a key that is not in the table, and adds it if allowed.
-    #[inline(never)]
-    fn charge_new(
-        &self,
-        mut shard: Locked<'_>,
-        entry: &Entry<'_>,
-        call: &Call<'_>,
-        cost: u64,
-    ) -> Decision {
-        let plan = &call.named.plan;
-        let figures = plan.decide_fresh(call.now, cost);
-        if figures.allowed() {
-            if !self.claim() {
-                drop(shard);
-                return self.charge_when_full(entry, call, cost);
-            }
-            self.add(&mut shard, entry, call, cost);
+    /// Decides, and takes if allowed.
+    pub(crate) fn charge(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+        if cost == 0 {
+            return self.peek(entry, now, 0);
         }
-        Decision::new(figures, cost)
+        let call = self.call(entry.named, now);
+        let mut shard = self.lock(entry.fingerprint);
+        self.tend(&mut shard, entry.fingerprint.id, call.now);
+        match shard.table.find(entry.fingerprint.id) {
+            Ok(index) => shard.charge(index, &call, cost),
+            Err(_) => self.charge_new(shard, entry, &call, cost),
+        }
     }
 
-    /// Adds a key that is not in the table, and whose place is claimed, with `cost` taken.
-    fn add(&self, shard: &mut Locked<'_>, entry: &Entry<'_>, call: &Call<'_>, cost: u64) {
-        let reclaimed = shard.insert(self.new_key(entry, call, cost), call, Reclaim::Worthless);
+    /// Adds a key that is not in the table, and whose place is claimed.
+    fn add(&self, shard: &mut Locked<'_>, key: NewKey, call: &Call<'_>, reclaim: Reclaim) {
+        let reclaimed = shard.insert(key, call, reclaim);
         self.count_reclaimed(reclaimed);
         self.release(reclaimed);
     }
@@ -249,23 +241,23 @@ impl Memory {
         }
     }
 
-    /// Brings the key's slot and its lock near, ahead of a charge: so many lines of the table.
+    /// Prefetches the key's slot, with `LINES` cache lines of the table, and the lock of its shard.
     #[inline]
-    pub(crate) fn fetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> Spot<'_> {
-        self.place(fingerprint).fetch::<LINES>(fingerprint.id)
+    pub(crate) fn prefetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> SlotRef<'_> {
+        self.shard(fingerprint).prefetch::<LINES>(fingerprint.id)
     }
 
-    /// Prefetches the key's slot and its lock, unless the shard was never used.
+    /// [`prefetch`](Self::prefetch), unless the shard was never used.
     #[inline]
-    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
-        if let Some(place) = self.shards.used(self.shard_of(fingerprint)) {
-            place.fetch::<LINES>(fingerprint.id);
+    pub(crate) fn prefetch_used(&self, fingerprint: Fingerprint) {
+        if let Some(shard) = self.shards.used(self.shard_of(fingerprint)) {
+            shard.prefetch::<LINES>(fingerprint.id);
         }
     }
 
-    /// Where the key's shard is.
+    /// Returns the key's shard.
     #[inline]
-    pub(crate) fn place(&self, fingerprint: Fingerprint) -> Place<'_> {
+    fn shard(&self, fingerprint: Fingerprint) -> ShardRef<'_> {
         self.shards.at(self.shard_of(fingerprint))
     }
 

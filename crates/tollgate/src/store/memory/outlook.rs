@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::joint::{Charged, INLINE, Joint, Turn};
-use super::met::Met;
+use super::observed::{ChargeRecord, ObservedState};
+use super::pending_charge::{INLINE, PendingCharge, PerCharge};
 use super::shard::{Call, Shard};
 use super::{Memory, WhenFull};
 use crate::bounds::EVICTION_SAMPLE;
@@ -117,11 +117,16 @@ pub(super) fn worthless(
     })
 }
 
-/// Denies charges of keys that are `new` where all would be allowed and a full store would not
-/// take them. Of several stores none is looked at: only a request that is denied anyway has them.
-pub(super) fn deny_without_room<'a>(joints: &[&Joint<'a>], new: &[bool], turns: &mut [Turn<'a>]) {
-    let Some(memory) = joints.first().map(|joint| joint.memory) else { return };
-    if !joints.iter().all(|joint| std::ptr::eq(joint.memory, memory)) {
+/// Denies those charges of `new` keys for which a full store would have no room, of a peek that would be
+/// allowed otherwise. `new` may be shorter than the charges. Charges of several stores stay as they are:
+/// only a request that is denied anyway peeks at those.
+pub(super) fn deny_without_room(
+    charges: &[PendingCharge<'_>],
+    new: &[bool],
+    records: &mut [ChargeRecord<'_>],
+) {
+    let Some(memory) = charges.first().map(|charge| charge.memory) else { return };
+    if !charges.iter().all(|charge| std::ptr::eq(charge.memory, memory)) {
         return;
     }
     let wanted = new.iter().filter(|new| **new).count();
@@ -129,21 +134,19 @@ pub(super) fn deny_without_room<'a>(joints: &[&Joint<'a>], new: &[bool], turns: 
     if memory.settings.when_full != WhenFull::DenyNew || wanted <= free {
         return;
     }
-    if !turns.iter().all(|turn| turn.decision(Charged::None).is_allowed()) {
-        return;
-    }
     let mut outlook = Outlook::default();
-    outlook.passed.extend(joints.iter().map(|joint| (joint.shard(), joint.entry.fingerprint.id)));
+    outlook.passed.extend(charges.iter().map(|of| (of.shard(), of.entry.fingerprint.id)));
     // Places that are free are claimed in the order of the locks.
-    let mut claiming: SmallVec<[usize; INLINE]> = (0..joints.len()).filter(|at| new[*at]).collect();
-    claiming.sort_unstable_by_key(|at| joints[*at].rank());
-    let mut lacking: SmallVec<[usize; INLINE]> = claiming.into_iter().skip(free).collect();
+    let mut claiming: PerCharge<usize> = (0..new.len()).filter(|at| new[*at]).collect();
+    claiming.sort_unstable_by_key(|at| charges[*at].lock_rank());
+    let mut lacking: PerCharge<usize> = claiming.into_iter().skip(free).collect();
     lacking.sort_unstable();
     for at in lacking {
-        let (joint, turn) = (joints[at], &mut turns[at]);
-        let call = memory.call(joint.entry.named, turn.now);
-        if let Some(wait) = memory.foresee(joint.entry.fingerprint, &call, &mut outlook) {
-            turn.met = Met::figures(&turn.named.plan.full(wait, turn.cost));
+        let (charge, record) = (&charges[at], &mut records[at]);
+        let call = memory.call(charge.entry.named, record.now);
+        if let Some(wait) = memory.foresee(charge.entry.fingerprint, &call, &mut outlook) {
+            let figures = record.named.plan.full(wait, record.cost);
+            record.observed = ObservedState::of_figures(&figures);
         }
     }
 }

@@ -23,13 +23,13 @@ pub(crate) struct Named {
     pub(crate) packs: bool,
     /// What slots say; never 0.
     pub(crate) number: u32,
-    /// What the common charge needs, if its states are of the common kind.
-    pub(super) common: Option<Common>,
+    /// The bucket that the fast path charges; `None` if only the general path can.
+    pub(super) fast_bucket: Option<FastBucket>,
 }
 
-/// A bucket whose states fit a slot beside its number.
+/// A bucket whose states fit a slot, under a limit whose number fits a byte of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Common {
+pub(super) struct FastBucket {
     pub(super) bucket: Bucket,
     /// The limit's number.
     pub(super) tag: NonZeroU8,
@@ -79,11 +79,11 @@ impl Registry {
         let (limiter, limit) = name.clone();
         let packs = plan.packs();
         let tag = u8::try_from(number).ok().and_then(NonZeroU8::new).filter(|_| packs);
-        let common = match (&plan, tag) {
-            (Plan::Bucket(bucket), Some(tag)) => Some(Common { bucket: *bucket, tag }),
+        let fast_bucket = match (&plan, tag) {
+            (Plan::Bucket(bucket), Some(tag)) => Some(FastBucket { bucket: *bucket, tag }),
             _ => None,
         };
-        let named = Arc::new(Named { limiter, limit, plan, packs, number, common });
+        let named = Arc::new(Named { limiter, limit, plan, packs, number, fast_bucket });
         known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::line::Locked;
-use super::{Entry, Memory, Named};
+use super::shard::Call;
+use super::{Memory, Named};
 use crate::algorithm::{State, StateMut, Taken};
 use crate::bounds::MAX_PARTS;
-use crate::decision::Decision;
 use crate::key::Fingerprint;
 use crate::limit::Plan;
 use crate::reservation::Ticket;
@@ -31,6 +31,13 @@ pub(super) struct Reserved {
 }
 
 type Parts = BTreeMap<u64, Vec<Part>>;
+
+/// Units that a reservation has just taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReservedUnits {
+    pub(crate) ticket: Ticket,
+    pub(crate) units: u64,
+}
 
 /// Units that a reservation took at one moment.
 #[derive(Clone, Debug)]
@@ -158,47 +165,17 @@ impl Memory {
         self.waiting.nudge(fingerprint);
     }
 
-    /// Decides, and takes if allowed, to hold until the ticket's time; whether it is held, which
-    /// what is not counted is not.
-    pub(crate) fn reserve(
-        &self,
-        (named, entry): (&Arc<Named>, &Entry<'_>),
-        now: Timestamp,
-        ticket: Ticket,
-        cost: u64,
-    ) -> (Decision, bool) {
-        if cost == 0 {
-            return (self.peek(entry, now, 0), false);
-        }
-        let call = self.call(entry.named, now);
-        let id = entry.fingerprint.id;
-        let mut shard = self.lock(entry.fingerprint);
-        self.tend(&mut shard, id, call.now);
-        let decision = match shard.table.find(id) {
-            Ok(index) => {
-                let decision = shard.charge(index, &call, cost);
-                let held =
-                    decision.is_allowed() && self.hold_in(&shard, id, (named, now), (ticket, cost));
-                return (decision, held);
-            }
-            Err(_) => self.charge_new(shard, entry, &call, cost),
-        };
-        let held =
-            decision.is_allowed() && self.hold(named, entry.fingerprint, (ticket, now), cost);
-        (decision, held)
-    }
-
-    /// Holds `units` that a key has just taken; false if the key is not counted.
+    /// Holds units that a key has just taken. Returns `false` if the key is not counted.
     pub(crate) fn hold(
         &self,
-        named: &Arc<Named>,
+        named: &Named,
         fingerprint: Fingerprint,
-        (ticket, now): (Ticket, Timestamp),
-        units: u64,
+        now: Timestamp,
+        reserved: ReservedUnits,
     ) -> bool {
         let mut shard = self.lock(fingerprint);
         self.tend(&mut shard, fingerprint.id, now.as_nanos());
-        self.hold_in(&shard, fingerprint.id, (named, now), (ticket, units))
+        self.hold_in(&shard, fingerprint.id, &self.call(named, now), reserved)
     }
 
     /// [`hold`](Self::hold) of a key whose shard is locked.
@@ -206,19 +183,21 @@ impl Memory {
         &self,
         shard: &Locked<'_>,
         id: u64,
-        (named, now): (&Arc<Named>, Timestamp),
-        (ticket, units): (Ticket, u64),
+        call: &Call<'_>,
+        ReservedUnits { ticket, units }: ReservedUnits,
     ) -> bool {
-        let Ok(index) = shard.table.find(id) else { return false };
-        let state = shard.copy(index, &self.call(named, now));
+        let (Ok(index), Some(named)) = (shard.table.find(id), self.limit(call.named.number)) else {
+            return false;
+        };
+        let state = shard.copy(index, call);
         let seen = Timestamp::from_nanos(named.plan.seen(state.as_ref()));
         let part = Part {
             ticket,
-            named: Arc::clone(named),
             units,
-            taken_at: now.max(seen),
-            low: named.plan.owed(state.as_ref(), now.as_nanos()),
+            taken_at: Timestamp::from_nanos(call.now).max(seen),
+            low: named.plan.owed(state.as_ref(), call.now),
             ends: named.plan.fresh_at(state.as_ref()),
+            named,
         };
         shard.reserved().add(id, part);
         true

@@ -1,10 +1,10 @@
 //! A shard: the part of the store behind one lock.
 
-use super::met::Met;
 use super::names::Names;
+use super::observed::ObservedState;
 use super::registry::{Named, Registry};
 use super::table::{Row, Shrink, Table};
-use crate::algorithm::{Bucket, Packed, State, StateConversion, StateMut, StateRef};
+use crate::algorithm::{Packed, State, StateConversion, StateMut, StateRef};
 use crate::decision::{Decision, Figures};
 use crate::key::KeyName;
 use crate::limit::Plan;
@@ -74,40 +74,20 @@ impl Shard {
         }
     }
 
-    /// The bucket behind `named`, if the state at `index` is one in a slot and under its numbers.
-    #[inline(always)]
-    pub(super) fn bucket<'n>(&self, index: usize, named: &'n Named) -> Option<&'n Bucket> {
-        match &named.plan {
-            Plan::Bucket(bucket) if named.packs && self.table.limit(index) == named.number => {
-                Some(bucket)
-            }
-            _ => None,
+    /// Observes the state at `index` with a charge of `cost`.
+    pub(super) fn observe(&self, index: usize, call: &Call<'_>, cost: u64) -> ObservedState {
+        match self.conversion(index, call) {
+            Some(conversion) => ObservedState::of_state(conversion.state.as_ref(), call, cost),
+            None => ObservedState::of_state(self.state(index, call.named), call, cost),
         }
     }
 
-    /// Whether `cost` is allowed to the key at `index`; `met` becomes what it met.
-    pub(super) fn meet(&self, met: &mut Met, index: usize, call: &Call<'_>, cost: u64) -> bool {
-        if let Some(conversion) = self.conversion(index, call) {
-            return met.set(call, conversion.state.as_ref(), cost);
+    /// Decides for the key at `index`, or for a fresh one.
+    pub(super) fn decide_at(&self, index: Option<usize>, call: &Call<'_>, cost: u64) -> Figures {
+        match index {
+            Some(index) => self.decide(index, call, cost),
+            None => call.named.plan.decide_fresh(call.now, cost),
         }
-        if let Some(bucket) = self.bucket(index, call.named) {
-            let words = self.table.words(index);
-            *met = Met::state([words[0], words[1], 0]);
-            let asked = bucket.asked(cost).filter(|_| cost > 0);
-            return asked.is_some_and(|asked| bucket.step(words, call.now, asked).allowed);
-        }
-        met.set(call, self.state(index, call.named), cost)
-    }
-
-    /// What was met, as it stands if nothing is taken: of a key that is not in the table, a new one.
-    pub(super) fn stands(&self, index: Option<usize>, call: &Call<'_>, met: Met) -> Met {
-        if !met.needs_telling() {
-            return met;
-        }
-        Met::figures(&match index {
-            Some(index) => self.decide(index, call, 0),
-            None => call.named.plan.decide_fresh(call.now, 0),
-        })
     }
 
     /// Takes for the key at `index`.

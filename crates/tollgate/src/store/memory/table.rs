@@ -10,11 +10,34 @@
 //! store of more than 255 limits keeps the numbers of the others aside, as it does all names: what
 //! a check does not need stays out of its way.
 
+use std::cell::Cell;
+use std::num::NonZeroU8;
+
 use super::aside::Aside;
 use super::home::{NEAR, home, homes_for, rows_for};
 use super::search::find_near;
-use super::tagged::{TAG, Tagged};
 use crate::algorithm::Packed;
+
+/// The last byte of a tagged id.
+const TAG: u64 = 0xff;
+
+/// A key's id with its limit's number in the last byte, as in a slot whose state was made under that
+/// limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaggedId(u64);
+
+impl TaggedId {
+    #[inline(always)]
+    pub(super) fn new(id: u64, tag: NonZeroU8) -> TaggedId {
+        TaggedId(id | u64::from(tag.get()))
+    }
+
+    /// `true` if both are of one id, of whatever limits: in one store, of one key of one limiter.
+    #[inline(always)]
+    pub(super) fn is_same_key(self, other: TaggedId) -> bool {
+        (self.0 ^ other.0) <= TAG
+    }
+}
 
 /// What a check reads of a key.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +47,16 @@ pub(super) struct Slot {
     pub(super) tagged: u64,
     /// The state, or where beside the table it is.
     pub(super) words: Packed,
+}
+
+/// Finds the slot of a known key among the [`cells`](Table::cells) of its table, if its state was made
+/// under the limit of `id` and it is close behind `start`. `start` is the key's home slot, or was before
+/// the table was laid out anew: the key may then not be found, but no other key is. Does less work than
+/// [`Table::find`]: the fewer instructions follow the load of a slot, the sooner the processor loads the
+/// next key's slot.
+#[inline(always)]
+pub(super) fn find_known(slots: &[Cell<Slot>], id: TaggedId, start: u32) -> Option<&Cell<Slot>> {
+    find_near(slots, start, id.0)
 }
 
 /// How much smaller a table gets at once when it is laid out anew.
@@ -108,13 +141,10 @@ impl Table {
         Err(index)
     }
 
-    /// The state of a known key, if it was made under the limit of `tagged` and its slot is close behind
-    /// `start`. `start` is the key's home slot, or was before the table was laid out anew: the key may
-    /// then not be found, but no other key is. Does less work than [`find`](Self::find): the fewer
-    /// instructions follow the load of a slot, the sooner the processor loads the next key's slot.
+    /// Returns the slots for [`find_known`], as cells: several can then be held and changed at once.
     #[inline(always)]
-    pub(super) fn known(&mut self, tagged: Tagged, start: u32) -> Option<&mut Packed> {
-        find_near(&mut self.slots, start, tagged.get()).map(|slot| &mut slot.words)
+    pub(super) fn cells(&mut self) -> &[Cell<Slot>] {
+        Cell::from_mut(&mut *self.slots).as_slice_of_cells()
     }
 
     #[inline]

@@ -52,6 +52,18 @@ fn settling_charges_what_was_used_instead() {
 }
 
 #[test]
+fn settling_leaves_a_shadow_rule_that_denied_uncharged() {
+    let shadow = Rule::new("shadow").key(["user"]).limit(hourly(4)).shadow();
+    let (gate, _) = gate(Policy::new().rule(per_user(50)).rule(shadow));
+    assert!(gate.check(&user("ana").cost(3)).is_allowed());
+    let hold = gate.reserve(&user("ana").cost(2)).unwrap();
+    assert_eq!(hold.ruling().shadow_rules().filter(|rule| rule.is_allowed()).count(), 0);
+    hold.settle(9);
+    let used = |rule| gate.key_status(rule, &["ana"]).unwrap()[0].1.used();
+    assert_eq!(["per-user", "shadow"].map(used), [12, 3]);
+}
+
+#[test]
 fn settling_for_more_than_there_is_leaves_a_debt_and_never_wraps() {
     let (gate, _) = gate(policy());
     gate.reserve(&user("ana")).unwrap().settle(u64::MAX);

@@ -127,14 +127,17 @@ proptest! {
         for id in ids {
             for start in &starts {
                 let start = u32::try_from(start.index(2 * table.slots.len())).expect("it is small");
-                let found = table.known(Tagged::new(id, tag), start);
-                prop_assert!(found.is_none_or(|words| *words == [id, 7]));
-                prop_assert!(table.known(Tagged::new(id, lower), start).is_none());
-                prop_assert!(table.known(Tagged::new(id, higher), start).is_none());
+                let mut find = |tag| {
+                    let slot = find_known(table.cells(), TaggedId::new(id, tag), start);
+                    slot.map(|slot| slot.get().words)
+                };
+                prop_assert!(find(tag).is_none_or(|words| words == [id, 7]));
+                prop_assert_eq!((find(lower), find(higher)), (None, None));
             }
             let (index, home) = (table.find(id).expect("it is there"), table.home(id));
             let is_near = index < home + FAR;
-            let found = table.known(Tagged::new(id, tag), u32::try_from(home).expect("it is small"));
+            let home_slot = u32::try_from(home).expect("it is small");
+            let found = find_known(table.cells(), TaggedId::new(id, tag), home_slot);
             prop_assert!(found.is_some() || !is_near, "{index} from {home}");
         }
     }

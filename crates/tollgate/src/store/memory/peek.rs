@@ -1,11 +1,6 @@
-//! Looking without taking.
+//! Decisions and the status of one key, without taking and without allocating a shard.
 
-use smallvec::SmallVec;
-
-use super::joint::{INLINE, Joint, Turn};
 use super::line::Locked;
-use super::met::Met;
-use super::outlook::deny_without_room;
 use super::shard::Call;
 use super::{Entry, Memory};
 use crate::decision::{Decision, Figures, Status};
@@ -48,46 +43,6 @@ impl Memory {
     fn lock_used(&self, fingerprint: Fingerprint) -> Option<Locked<'_>> {
         self.shards.lock_used(self.shard_of(fingerprint))
     }
-}
-
-/// Decides all charges, as they stand at one instant, and takes none; adds what became
-/// of each to a list, in order.
-pub(crate) fn look_all<'a, C>(
-    charges: &[C],
-    joint: fn(&C) -> &Joint<'a>,
-    to: &mut impl Extend<Turn<'a>>,
-) {
-    let joints: SmallVec<[&Joint<'a>; INLINE]> = charges.iter().map(joint).collect();
-    let mut turns: SmallVec<[Turn<'a>; INLINE]> =
-        joints.iter().map(|joint| Turn { now: joint.memory.now(), ..Turn::new(joint) }).collect();
-    let mut locked = joints.clone();
-    locked.sort_unstable_by_key(|joint| joint.place.address());
-    locked.dedup_by_key(|joint| joint.place.address());
-    let mut shards: SmallVec<[Locked<'_>; INLINE]> =
-        locked.iter().map(|joint| joint.place.lock()).collect();
-    let mut new: SmallVec<[bool; INLINE]> = SmallVec::new();
-    for (joint, turn) in joints.iter().zip(&mut turns) {
-        let place = locked.partition_point(|other| other.place.address() < joint.place.address());
-        let shard = &mut shards[place];
-        joint.memory.tend(shard, joint.entry.fingerprint.id, turn.now.as_nanos());
-        new.push(joint.cost > 0 && shard.table.find(joint.entry.fingerprint.id).is_err());
-        turn.met = met(shard, joint, turn.now);
-    }
-    drop(shards);
-    deny_without_room(&joints, &new, &mut turns);
-    to.extend(turns);
-}
-
-/// What a charge meets that is not taken.
-fn met(shard: &Locked<'_>, joint: &Joint<'_>, now: Timestamp) -> Met {
-    let Joint { memory, entry, cost, .. } = *joint;
-    let (call, mut met) = (memory.call(entry.named, now), Met::OPEN);
-    let index = shard.table.find(entry.fingerprint.id).ok();
-    match index {
-        Some(index) => _ = shard.meet(&mut met, index, &call, cost),
-        None => _ = met.set(&call, entry.named.plan.fresh().as_ref(), cost),
-    }
-    shard.stands(index, &call, met)
 }
 
 /// The index of a key in its shard, if it is known.
