@@ -10,7 +10,7 @@ use super::commands::unknown;
 use super::parse::{Arguments, Parsed, parse};
 use super::remote::{Pending, Put};
 use super::throttle::{self, Batch, Numbers};
-use super::transaction::{CommandProgress, Transaction};
+use super::transaction::{CommandProgress, QueuedCommands};
 use super::write::{Protocol, Writer};
 use super::{Shared, Wrong, greet, policy};
 use crate::backend::Backend;
@@ -43,7 +43,7 @@ pub struct RespSession {
     pub(super) over: bool,
     pub(super) database: Database,
     /// The commands since `MULTI`.
-    pub(super) transaction: Option<Box<Transaction>>,
+    pub(super) transaction: Option<Box<QueuedCommands>>,
     /// The limit that was used last, found again without a lock.
     last: Option<(Numbers, ClientLimiter)>,
     /// How many bytes the command at the front takes at least.

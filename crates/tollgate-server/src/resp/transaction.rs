@@ -15,7 +15,7 @@ use crate::resp::bounds::{EXEC_STEP, MAX_QUEUED, MAX_QUEUED_BYTES, WRITE_BUFFER}
 
 /// The commands since MULTI.
 #[derive(Debug, Default)]
-pub(super) struct Transaction {
+pub(super) struct QueuedCommands {
     /// The queued commands as they were received, one after the other.
     bytes: Vec<u8>,
     commands: usize,
@@ -33,7 +33,7 @@ pub(super) enum CommandProgress {
     Unfinished,
 }
 
-impl Transaction {
+impl QueuedCommands {
     /// Queues a command, or says which bound it goes over.
     fn queue(&mut self, command: &[u8]) -> Result<(), Wrong> {
         let text = if self.commands >= MAX_QUEUED {
@@ -139,7 +139,7 @@ impl RespSession {
     /// the store must be waited for.
     fn execute(
         &mut self,
-        mut transaction: Box<Transaction>,
+        mut transaction: Box<QueuedCommands>,
         writer: &mut Writer<'_>,
     ) -> CommandProgress {
         if transaction.is_failed {
