@@ -141,7 +141,7 @@ mod tests {
         let name = |key: u32| format!("a key of the test, {key:05}");
         let store = store(0);
         let limiter = store.limiter("api", Limit::per_day(10)).expect("the limit is valid");
-        assert!((0..1000).all(|key| limiter.check(&name(key)).is_allowed()));
+        assert!((0..1000).all(|key| limiter.check(name(key)).is_allowed()));
         let mut limits = Listing::new(store.0.registry.all());
         let mut reader = StateReader::new(&store.0, &mut limits, store.0.now().as_nanos());
         let (mut records, mut other) = (Vec::new(), 10_000);
@@ -149,9 +149,9 @@ mod tests {
             records.extend_from_slice(piece);
             // Three new keys for each that was read, and some of them removed again.
             for key in other..other + 200 {
-                assert!(limiter.check(&name(key)).is_allowed());
+                assert!(limiter.check(name(key)).is_allowed());
             }
-            assert!((other..other + 50).all(|key| limiter.reset(&name(key))));
+            assert!((other..other + 50).all(|key| limiter.reset(name(key))));
             other += 200;
         }
         for key in 0..1000 {
