@@ -82,7 +82,7 @@ struct Asked {
 
 impl Asked {
     fn new(rules: usize, shape: Shape, users: &'static [String]) -> Asked {
-        let gate = Gate::on(store(), policy(rules, shape)).expect("the policy is right");
+        let gate = Gate::with_store(store(), policy(rules, shape)).expect("the policy is right");
         Asked { gate, requests: users.iter().map(|user| request(user)).collect() }
     }
 }
@@ -153,7 +153,7 @@ fn large() -> Policy {
     let mut policy = policy(10_000, Shape::Exact);
     policy.overrides.extend((0..OVERRIDES).map(|number| {
         let client = Client::from([("user".to_owned(), format!("client-{number}"))]);
-        Override::of(client).numbers("per-user", Limit::per_hour(1 + number as u64 % 1000))
+        Override::of(client).limits("per-user", Limit::per_hour(1 + number as u64 % 1000))
     }));
     policy
 }
@@ -171,9 +171,9 @@ enum Meanwhile {
 fn replacing(rounds: usize) {
     let policy = large();
     let began = Instant::now();
-    let gate = Gate::on(store(), policy.clone()).expect("the policy is right");
+    let gate = Gate::with_store(store(), policy.clone()).expect("the policy is right");
     println!("10,000 rules and 100,000 overrides: new in {:.0?}", began.elapsed());
-    let elsewhere = Gate::on(store(), policy.clone()).expect("the policy is right");
+    let elsewhere = Gate::with_store(store(), policy.clone()).expect("the policy is right");
     let times: Vec<f64> = (0..5)
         .map(|_| {
             let copy = policy.clone();

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tollgate::{Condition, Gate, Glob, Limit, Listing, Policy, Request, Rule};
+use tollgate::{Condition, Gate, Glob, Limit, ListEntry, Policy, Request, Rule};
 
 use crate::measure::quantile;
 
@@ -61,7 +61,7 @@ fn long_glob(number: usize) -> Glob {
 }
 
 fn gate(globs: Vec<Glob>) -> Gate {
-    let list = Listing::new("words").matches("text", Condition::Glob(globs));
+    let list = ListEntry::new("words").matches("text", Condition::Glob(globs));
     let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_second(1_000_000_000));
     Gate::new(Policy::new().rule(rule).deny(list)).expect("the policy is valid")
 }

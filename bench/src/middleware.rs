@@ -109,7 +109,7 @@ impl Run for ByHand {
             assert!(ruling.is_allowed());
             let mut response = answer(service.call(request)).expect("it does not fail");
             if let Some(style) = self.style {
-                let fields = style.of_ruling(&ruling, self.gate.store().clock());
+                let fields = style.for_ruling(&ruling, self.gate.store().clock());
                 for (name, value) in fields.iter() {
                     let value = HeaderValue::from_str(value).expect("it is plain text");
                     response.headers_mut().insert(name, value);
@@ -144,7 +144,7 @@ fn contenders() -> Vec<(&'static str, Box<dyn Run>)> {
         ("by hand: Gate::check", by_hand(None)),
         ("by hand: Gate::check and headers", by_hand(Some(draft_11))),
         ("layer, Gate, no headers", layered(by_gate().headers(Dialect::Off).without_extension())),
-        ("layer, Gate, x-headers", layered(by_gate().headers(Dialect::XDelta).without_extension())),
+        ("layer, Gate, x-headers", layered(by_gate().headers(Dialect::XSeconds).without_extension())),
         ("layer, Gate, headers", layered(by_gate().without_extension())),
         ("layer, Gate, headers, extension", layered(by_gate())),
         (
@@ -153,7 +153,7 @@ fn contenders() -> Vec<(&'static str, Box<dyn Run>)> {
         ),
         (
             "layer, Limiter, x-headers",
-            layered(by_limiter().headers(Dialect::XDelta).without_extension()),
+            layered(by_limiter().headers(Dialect::XSeconds).without_extension()),
         ),
         ("layer, Limiter, headers", layered(by_limiter().without_extension())),
         ("tower_governor, no headers", governor()),

@@ -47,7 +47,7 @@ impl Peer for Nameless {
     type Key = String;
 
     fn build(keys: usize, traffic: Traffic) -> Nameless {
-        let builder = builder(keys, traffic).without_names();
+        let builder = builder(keys, traffic).discard_key_names();
         Nameless(builder.build().expect("the limit is possible"))
     }
 

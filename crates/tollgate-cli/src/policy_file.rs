@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use tollgate::{Finding, Loaded, Policy};
+use tollgate::{Diagnostic, LoadedPolicy, Policy};
 
 use crate::Failure;
 use crate::paint::printable;
 
 /// Reads a policy file; the findings say everything that is wrong with it.
-pub(crate) fn read(path: &Path) -> Result<Loaded, Vec<Finding>> {
-    Policy::load(path).map_err(|error| error.findings)
+pub(crate) fn read(path: &Path) -> Result<LoadedPolicy, Vec<Diagnostic>> {
+    Policy::load(path).map_err(|error| error.diagnostics)
 }
 
 /// Reads a policy for a command that can do nothing without it, and says what is probably wrong.
@@ -21,6 +21,6 @@ pub(crate) fn read_or_fail(path: &Path) -> Result<Policy, Failure> {
     Ok(loaded.policy)
 }
 
-pub(crate) fn lines(findings: &[Finding]) -> Vec<String> {
+pub(crate) fn lines(findings: &[Diagnostic]) -> Vec<String> {
     findings.iter().map(|finding| printable(&finding.to_string())).collect()
 }

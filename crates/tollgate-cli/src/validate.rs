@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tollgate::{Finding, Loaded, Policy};
+use tollgate::{Diagnostic, LoadedPolicy, Policy};
 
 use crate::paint::{Paint, Tone, printable};
 use crate::policy_file::lines;
@@ -92,7 +92,7 @@ impl Validate {
             .filter_map(|(_, result)| result.as_ref().err())
             .flat_map(|findings| lines(findings))
             .collect();
-        let warns = |(_, result): &(_, Result<Loaded, _>)| {
+        let warns = |(_, result): &(_, Result<LoadedPolicy, _>)| {
             result.as_ref().is_ok_and(|loaded| !loaded.warnings.is_empty())
         };
         match read.iter().any(warns) && self.strict {
@@ -108,7 +108,7 @@ fn write(
     out: &mut impl Write,
     paint: Paint,
     file: &str,
-    result: &Result<Loaded, Vec<Finding>>,
+    result: &Result<LoadedPolicy, Vec<Diagnostic>>,
 ) -> io::Result<()> {
     match result {
         Ok(loaded) => {
@@ -158,8 +158,8 @@ fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn answer(file: &str, result: &Result<Loaded, Vec<Finding>>) -> FileAnswer {
-    let findings = |findings: &[Finding]| findings.iter().map(finding).collect();
+fn answer(file: &str, result: &Result<LoadedPolicy, Vec<Diagnostic>>) -> FileAnswer {
+    let findings = |findings: &[Diagnostic]| findings.iter().map(finding).collect();
     let (ok, counts, errors, warnings) = match result {
         Ok(loaded) => {
             (true, Some(Counts::of(&loaded.policy)), Vec::new(), findings(&loaded.warnings))
@@ -169,7 +169,7 @@ fn answer(file: &str, result: &Result<Loaded, Vec<Finding>>) -> FileAnswer {
     FileAnswer { file: file.to_owned(), ok, counts, errors, warnings }
 }
 
-fn finding(finding: &Finding) -> FindingAnswer {
+fn finding(finding: &Diagnostic) -> FindingAnswer {
     FindingAnswer {
         file: finding.file.clone(),
         line: finding.line,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Block, Client, Condition, Cost, KeyPart, Numbers, OnStoreError, SyncMode};
+use tollgate::{
+    BlockPolicy, Client, Condition, Cost, KeyAttribute, OnStoreError, RuleLimits, SyncMode,
+};
 
 use crate::duration::exact;
 
@@ -12,8 +14,8 @@ pub(crate) fn condition(condition: &Condition) -> String {
         texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
     };
     match condition {
-        Condition::Is(text) => format!("must be {text:?}"),
-        Condition::OneOf(texts) => format!("must be one of {}", quoted(texts)),
+        Condition::Equals(text) => format!("must be {text:?}"),
+        Condition::AnyOf(texts) => format!("must be one of {}", quoted(texts)),
         Condition::Prefix(texts) => format!("must begin with {}", quoted(texts)),
         Condition::Glob(globs) => {
             let texts: Vec<String> = globs.iter().map(|glob| glob.as_str().to_owned()).collect();
@@ -45,10 +47,10 @@ pub(crate) fn matches(matches: &[(String, Condition)]) -> String {
 }
 
 /// How much is allowed: `10/s and 1000/h sliding_log`.
-pub(crate) fn numbers(numbers: &Numbers) -> String {
+pub(crate) fn numbers(numbers: &RuleLimits) -> String {
     match numbers {
-        Numbers::Unlimited => "unlimited".to_owned(),
-        Numbers::Limits(limits) => {
+        RuleLimits::Unlimited => "unlimited".to_owned(),
+        RuleLimits::All(limits) => {
             let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
             limits.join(" and ")
         }
@@ -57,7 +59,7 @@ pub(crate) fn numbers(numbers: &Numbers) -> String {
 }
 
 /// What counts together: `tenant, user (or "anonymous")`.
-pub(crate) fn key(key: &[KeyPart]) -> String {
+pub(crate) fn key(key: &[KeyAttribute]) -> String {
     if key.is_empty() {
         return "everybody together".to_owned();
     }
@@ -69,7 +71,7 @@ pub(crate) fn key(key: &[KeyPart]) -> String {
 }
 
 /// The attribute of a part of a key, with the bits that are counted if the rule says them: `ip/24/48`.
-pub(crate) fn attribute(part: &KeyPart) -> String {
+pub(crate) fn attribute(part: &KeyAttribute) -> String {
     match part.address {
         Some(prefix) => format!("{}/{}/{}", part.attribute, prefix.v4(), prefix.v6()),
         None => part.attribute.clone(),
@@ -88,11 +90,11 @@ pub(crate) fn cost(cost: &Cost) -> String {
     }
 }
 
-pub(crate) fn block(block: Option<&Block>) -> String {
+pub(crate) fn block(block: Option<&BlockPolicy>) -> String {
     match block {
         None => "none".to_owned(),
-        Some(Block { first, factor: 1, .. }) => exact(*first),
-        Some(Block { first, factor, max }) => {
+        Some(BlockPolicy { first, factor: 1, .. }) => exact(*first),
+        Some(BlockPolicy { first, factor, max }) => {
             format!("{}, {factor} times longer each time, up to {}", exact(*first), exact(*max))
         }
     }

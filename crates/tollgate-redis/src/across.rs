@@ -15,76 +15,77 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tollgate::Algorithm;
-use tollgate::port::State;
+use tollgate::port::ScriptState;
 
 use crate::bounds::{CONTENDED_PAUSE, CONTENDED_TRIES, LEAST_HOLD, MAX_RESERVATION};
 use crate::error::StoreError;
-use crate::request::{Asked, Hold, How, Met, Mode};
+use crate::request::{CallOptions, ScriptCharge, ScriptMode, ScriptReply, ScriptReservation};
 use crate::rescale;
-use crate::reservation::Claim;
+use crate::reservation::OpenRedisReservation;
 use crate::routed::slot;
 use crate::store::RedisStore;
 
 /// What a request met, wherever its keys lie.
 #[derive(Debug)]
-pub(crate) struct Across {
+pub(crate) struct SlotReplies {
     /// Whether every charge fits.
     pub(crate) fits: bool,
-    /// Whether a refusal may be repeated without asking: see [`Met::may_be_learned`].
+    /// Whether a refusal may be repeated without asking: see [`ScriptReply::may_be_learned`].
     pub(crate) may_be_learned: bool,
     /// For each charge the time where its key lies, in microseconds since 1970, and the key's state
     /// before anything was taken.
-    pub(crate) states: Vec<(u64, State)>,
+    pub(crate) states: Vec<(u64, ScriptState)>,
 }
 
-impl Across {
+impl SlotReplies {
     /// What a request without charges met.
-    pub(crate) fn nothing() -> Across {
-        Across { fits: true, may_be_learned: false, states: Vec::new() }
+    pub(crate) fn nothing() -> SlotReplies {
+        SlotReplies { fits: true, may_be_learned: false, states: Vec::new() }
     }
 
     /// What one call met.
-    pub(crate) fn of(met: Met) -> Across {
+    pub(crate) fn of(met: ScriptReply) -> SlotReplies {
         let may_be_learned = met.may_be_learned();
-        let Met { now, fits, states, .. } = met;
+        let ScriptReply { now, fits, states, .. } = met;
         let states = states.into_iter().map(|state| (now, state)).collect();
-        Across { fits, may_be_learned, states }
+        SlotReplies { fits, may_be_learned, states }
     }
 }
 
 /// The charges of one slot, and their numbers in the request.
-struct Group<'a> {
-    charges: Vec<Asked<'a>>,
+struct SlotGroup<'a> {
+    charges: Vec<ScriptCharge<'a>>,
     numbers: Vec<usize>,
 }
 
-impl Group<'_> {
+impl SlotGroup<'_> {
     fn is_queue(&self) -> bool {
-        let is_queue =
-            |charge: &Asked<'_>| charge.limiter.terms.limit.algorithm() == Algorithm::LeakyQueue;
+        let is_queue = |charge: &ScriptCharge<'_>| {
+            charge.limiter.terms.limit.algorithm() == Algorithm::LeakyQueue
+        };
         self.charges.iter().any(is_queue)
     }
 }
 
 /// For how long a group is reserved, and whether states of other numbers are left as they are.
 #[derive(Clone, Copy)]
-struct Reserving {
+struct SlotReservation {
     hold: Duration,
     leaves_numbers: bool,
 }
 
 /// What the groups of a request met, in their order.
-type AllMet = Vec<Met>;
+type ScriptReplies = Vec<ScriptReply>;
 
 impl RedisStore {
     /// Decides charges of different keys, wherever they lie, and takes all or none.
     pub(crate) async fn ask_across(
         &self,
-        charges: &[Asked<'_>],
-        mode: Mode,
-    ) -> Result<Across, StoreError> {
+        charges: &[ScriptCharge<'_>],
+        mode: ScriptMode,
+    ) -> Result<SlotReplies, StoreError> {
         if !self.connection().is_cluster() {
-            return Ok(Across::of(self.ask(charges, mode).await?));
+            return Ok(SlotReplies::of(self.ask(charges, mode).await?));
         }
         // Boxed, so that the calls of a single server do not carry its size.
         Ok(Box::pin(self.ask_slots(charges, mode, None)).await?.0)
@@ -93,23 +94,23 @@ impl RedisStore {
     /// Reserves charges of different keys, wherever they lie: all or none.
     pub(crate) async fn reserve_across(
         &self,
-        charges: &[Asked<'_>],
+        charges: &[ScriptCharge<'_>],
         timeout: Duration,
-    ) -> Result<(Across, Held), StoreError> {
-        self.ask_slots(charges, Mode::Take, Some(timeout)).await
+    ) -> Result<(SlotReplies, SlotClaims), StoreError> {
+        self.ask_slots(charges, ScriptMode::Take, Some(timeout)).await
     }
 
     async fn ask_slots(
         &self,
-        charges: &[Asked<'_>],
-        mode: Mode,
+        charges: &[ScriptCharge<'_>],
+        mode: ScriptMode,
         keep: Option<Duration>,
-    ) -> Result<(Across, Held), StoreError> {
+    ) -> Result<(SlotReplies, SlotClaims), StoreError> {
         let groups = by(charges, |charge| slot(&charge.key));
         match self.ask_groups(charges, &groups, mode, keep).await {
             // While a slot is moved, keys of it that are not all at one place, or not at all there
             // yet, cannot be asked for together; one by one they can.
-            Err(StoreError::Moving(_)) if groups.len() < charges.len() => {
+            Err(StoreError::SlotMigrating(_)) if groups.len() < charges.len() => {
                 let mut number = 0;
                 let singles = by(charges, |_| {
                     number += 1;
@@ -132,24 +133,24 @@ impl RedisStore {
 
     async fn ask_groups(
         &self,
-        charges: &[Asked<'_>],
-        groups: &[Group<'_>],
-        mode: Mode,
+        charges: &[ScriptCharge<'_>],
+        groups: &[SlotGroup<'_>],
+        mode: ScriptMode,
         keep: Option<Duration>,
-    ) -> Result<(Across, Held), StoreError> {
+    ) -> Result<(SlotReplies, SlotClaims), StoreError> {
         if let ([group], None) = (groups, keep) {
             let met = self.ask(&group.charges, mode).await?;
-            return Ok((together(groups, vec![met]), Held::default()));
+            return Ok((together(groups, vec![met]), SlotClaims::default()));
         }
-        if mode == Mode::Look {
+        if mode == ScriptMode::Look {
             let mut looks = Vec::with_capacity(groups.len());
             for group in groups {
                 looks.push(Box::pin(self.ask(&group.charges, mode)));
             }
-            return Ok((together(groups, try_join_all(looks).await?), Held::default()));
+            return Ok((together(groups, try_join_all(looks).await?), SlotClaims::default()));
         }
         let places = match self.denials().look_across(charges) {
-            Ok(refused) => return Ok((refused, Held::default())),
+            Ok(refused) => return Ok((refused, SlotClaims::default())),
             Err(places) => places,
         };
         let (patience, start) = (self.connection().timeout(), Instant::now());
@@ -167,16 +168,16 @@ impl RedisStore {
             // long, the denial stands all the same.
             let _ = timeout(patience.saturating_sub(start.elapsed()), back).await;
         }
-        Ok((across, Held::default()))
+        Ok((across, SlotClaims::default()))
     }
 
     /// Takes what all groups ask for or nothing, trying again while others are on their way.
     /// What is still held is to be given back, or was to be kept for so long.
     async fn take_groups(
         &self,
-        groups: &[Group<'_>],
+        groups: &[SlotGroup<'_>],
         keep: Option<Duration>,
-    ) -> Result<(AllMet, Held), StoreError> {
+    ) -> Result<(ScriptReplies, SlotClaims), StoreError> {
         let mut pause = CONTENDED_PAUSE;
         for _ in 1..CONTENDED_TRIES {
             let (met, held) = self.try_groups(groups, keep).await?;
@@ -197,9 +198,9 @@ impl RedisStore {
     /// Reserves the groups once; what is denied goes on under the numbers that ask.
     async fn try_groups(
         &self,
-        groups: &[Group<'_>],
+        groups: &[SlotGroup<'_>],
         keep: Option<Duration>,
-    ) -> Result<(AllMet, Held), StoreError> {
+    ) -> Result<(ScriptReplies, SlotClaims), StoreError> {
         let (met, held) = self.try_groups_once(groups, keep).await?;
         if !met.iter().all(|met| met.fits) {
             for (group, met) in groups.iter().zip(&met).filter(|(_, met)| met.is_scaled) {
@@ -213,9 +214,9 @@ impl RedisStore {
     /// their pace, also when it is given back. So whether all have room is then looked at first.
     async fn try_groups_once(
         &self,
-        groups: &[Group<'_>],
+        groups: &[SlotGroup<'_>],
         keep: Option<Duration>,
-    ) -> Result<(AllMet, Held), StoreError> {
+    ) -> Result<(ScriptReplies, SlotClaims), StoreError> {
         let (met, held) = self.reserve_groups(groups, keep, true).await?;
         if !met.iter().any(|met| met.is_scaled && met.states.is_empty()) {
             return Ok((met, held));
@@ -225,21 +226,21 @@ impl RedisStore {
         }
         let met = try_join_all(groups.iter().map(|group| self.look_at(group))).await?;
         if !met.iter().all(|met| met.fits) {
-            return Ok((met, Held::default()));
+            return Ok((met, SlotClaims::default()));
         }
         self.reserve_groups(groups, keep, false).await
     }
 
     async fn reserve_groups(
         &self,
-        groups: &[Group<'_>],
+        groups: &[SlotGroup<'_>],
         keep: Option<Duration>,
         leaves_numbers: bool,
-    ) -> Result<(AllMet, Held), StoreError> {
+    ) -> Result<(ScriptReplies, SlotClaims), StoreError> {
         let least = self.connection().timeout().saturating_mul(2).max(LEAST_HOLD);
         let hold = keep.unwrap_or(least).min(MAX_RESERVATION);
-        let how = Reserving { hold, leaves_numbers };
-        let mut held = Held(Vec::new());
+        let how = SlotReservation { hold, leaves_numbers };
+        let mut held = SlotClaims(Vec::new());
         let mut asking = Vec::with_capacity(groups.len());
         for group in groups {
             let claims = if group.is_queue() { Vec::new() } else { self.claims(group) };
@@ -258,8 +259,8 @@ impl RedisStore {
             let claims = if keep.is_some() { self.claims(group) } else { Vec::new() };
             let before = held.0.len();
             held.0.extend(claims.iter().cloned());
-            let kept = (!claims.is_empty()).then(|| Hold::of(&claims, hold));
-            let how = How { hold: kept.as_ref(), ..Mode::Take.into() };
+            let kept = (!claims.is_empty()).then(|| ScriptReservation::of(&claims, hold));
+            let how = CallOptions { hold: kept.as_ref(), ..ScriptMode::Take.into() };
             *met = self.ask_until_answered(&group.charges, how).await?;
             if !met.fits {
                 held.0.truncate(before);
@@ -272,29 +273,29 @@ impl RedisStore {
         Ok((met, held))
     }
 
-    fn claims(&self, group: &Group<'_>) -> Vec<Claim> {
-        group.charges.iter().map(|charge| Claim::new(self, charge)).collect()
+    fn claims(&self, group: &SlotGroup<'_>) -> Vec<OpenRedisReservation> {
+        group.charges.iter().map(|charge| OpenRedisReservation::new(self, charge)).collect()
     }
 
     /// Reserves a group's units; of queues it only says whether they are there.
     async fn reserve_group(
         &self,
-        group: &Group<'_>,
-        claims: Vec<Claim>,
-        how: Reserving,
-    ) -> Result<Met, StoreError> {
+        group: &SlotGroup<'_>,
+        claims: Vec<OpenRedisReservation>,
+        how: SlotReservation,
+    ) -> Result<ScriptReply, StoreError> {
         if claims.is_empty() {
             return self.look_at(group).await;
         }
-        let hold = Hold::of(&claims, how.hold);
+        let hold = ScriptReservation::of(&claims, how.hold);
         let leaves_numbers = how.leaves_numbers;
-        let how = How { hold: Some(&hold), leaves_numbers, ..Mode::Take.into() };
+        let how = CallOptions { hold: Some(&hold), leaves_numbers, ..ScriptMode::Take.into() };
         Box::pin(self.ask_until_answered(&group.charges, how)).await
     }
 
     /// Whether a group's units are there, taking nothing.
-    async fn look_at(&self, group: &Group<'_>) -> Result<Met, StoreError> {
-        let asked = Box::pin(self.ask_until_answered(&group.charges, Mode::Look.into()));
+    async fn look_at(&self, group: &SlotGroup<'_>) -> Result<ScriptReply, StoreError> {
+        let asked = Box::pin(self.ask_until_answered(&group.charges, ScriptMode::Look.into()));
         let mut met = asked.await?;
         met.fits = group.charges.iter().zip(&met.states).all(|(charge, state)| {
             charge.limiter.terms.ported.peek(state, met.now, charge.cost).is_allowed()
@@ -305,16 +306,16 @@ impl RedisStore {
 
 /// What is reserved, or may be: given back when it is dropped, whoever gives up when.
 #[derive(Default)]
-pub(crate) struct Held(Vec<Claim>);
+pub(crate) struct SlotClaims(Vec<OpenRedisReservation>);
 
-impl Held {
+impl SlotClaims {
     /// What is now somebody else's to end.
-    pub(crate) fn into_claims(mut self) -> Vec<Claim> {
+    pub(crate) fn into_claims(mut self) -> Vec<OpenRedisReservation> {
         std::mem::take(&mut self.0)
     }
 
     /// Keeps only what was reserved: a group that did not fit has taken nothing.
-    fn keep(&mut self, groups: &[Group<'_>], met: &[Met]) {
+    fn keep(&mut self, groups: &[SlotGroup<'_>], met: &[ScriptReply]) {
         let mut claims = std::mem::take(&mut self.0).into_iter();
         for (group, met) in groups.iter().zip(met).filter(|(group, _)| !group.is_queue()) {
             let own = claims.by_ref().take(group.charges.len());
@@ -327,7 +328,7 @@ impl Held {
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        let commits: Vec<_> = self.0.iter().map(Claim::commit_part).collect();
+        let commits: Vec<_> = self.0.iter().map(OpenRedisReservation::commit_part).collect();
         try_join_all(commits).await?;
         self.0.clear();
         Ok(())
@@ -340,7 +341,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SlotClaims {
     fn drop(&mut self) {
         let claims = std::mem::take(&mut self.0);
         // Some may have been committed: the deny cache forgets.
@@ -349,7 +350,10 @@ impl Drop for Held {
 }
 
 /// Ends claims in the background; `None` where there are none.
-fn spawn<F>(claims: Vec<Claim>, end: impl Fn(Claim) -> F) -> Option<JoinHandle<()>>
+fn spawn<F>(
+    claims: Vec<OpenRedisReservation>,
+    end: impl Fn(OpenRedisReservation) -> F,
+) -> Option<JoinHandle<()>>
 where
     F: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
@@ -365,16 +369,19 @@ where
 }
 
 /// Whether whatever does not fit is held by others who are on their way.
-fn may_fit_soon(met: &[Met]) -> bool {
-    let is_denied = |met: &&Met| !met.fits;
+fn may_fit_soon(met: &[ScriptReply]) -> bool {
+    let is_denied = |met: &&ScriptReply| !met.fits;
     met.iter().any(|met| !met.fits) && met.iter().filter(is_denied).all(|met| met.is_contended)
 }
 
 /// The charges in groups, by what `place` says of each.
-fn by<'a>(charges: &[Asked<'a>], mut place: impl FnMut(&Asked<'a>) -> usize) -> Vec<Group<'a>> {
-    let mut groups: BTreeMap<usize, Group<'a>> = BTreeMap::new();
+fn by<'a>(
+    charges: &[ScriptCharge<'a>],
+    mut place: impl FnMut(&ScriptCharge<'a>) -> usize,
+) -> Vec<SlotGroup<'a>> {
+    let mut groups: BTreeMap<usize, SlotGroup<'a>> = BTreeMap::new();
     for (number, charge) in charges.iter().enumerate() {
-        let empty = || Group { charges: Vec::new(), numbers: Vec::new() };
+        let empty = || SlotGroup { charges: Vec::new(), numbers: Vec::new() };
         let group = groups.entry(place(charge)).or_insert_with(empty);
         group.charges.push(charge.clone());
         group.numbers.push(number);
@@ -383,15 +390,15 @@ fn by<'a>(charges: &[Asked<'a>], mut place: impl FnMut(&Asked<'a>) -> usize) -> 
 }
 
 /// What the groups met, in the order of the request.
-fn together(groups: &[Group<'_>], met: AllMet) -> Across {
+fn together(groups: &[SlotGroup<'_>], met: ScriptReplies) -> SlotReplies {
     let fits = met.iter().all(|met| met.fits);
-    let may_be_learned = met.iter().all(Met::may_be_learned);
-    let mut states: Vec<(usize, (u64, State))> = Vec::new();
+    let may_be_learned = met.iter().all(ScriptReply::may_be_learned);
+    let mut states: Vec<(usize, (u64, ScriptState))> = Vec::new();
     for (group, met) in groups.iter().zip(met) {
         let own = met.states.into_iter().map(|state| (met.now, state));
         states.extend(group.numbers.iter().copied().zip(own));
     }
     states.sort_by_key(|(number, _)| *number);
     let states = states.into_iter().map(|(_, state)| state).collect();
-    Across { fits, may_be_learned, states }
+    SlotReplies { fits, may_be_learned, states }
 }

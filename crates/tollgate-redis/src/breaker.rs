@@ -23,15 +23,15 @@ use tollgate::{Clock, Timestamp};
 
 use crate::bounds::{CALM, FIRST_PROBE, LAST_PROBE, STRIKES};
 use crate::error::StoreError;
-use crate::link::{Dialer, Link};
+use crate::link::{Connector, Link};
 use crate::outage::{Health, Outage};
 
 pub(crate) struct Breaker {
-    dialer: Dialer,
+    dialer: Connector,
     /// The longest a call may take.
     timeout: Duration,
     clock: Clock,
-    line: ArcSwap<Line>,
+    line: ArcSwap<LinkState>,
     /// Told when `line` is no longer `Joining`.
     changed: Notify,
     /// Failures since the last answer.
@@ -40,29 +40,29 @@ pub(crate) struct Breaker {
     answers: AtomicU64,
     failed_calls: AtomicU64,
     /// Held to change `line`; no other lock is taken under it.
-    book: Mutex<Book>,
+    book: Mutex<BreakerState>,
 }
 
-enum Line {
+enum LinkState {
     Joining,
-    Up(Numbered),
-    Away(Arc<Absence>),
+    Up(NumberedLink),
+    Away(Arc<OutageInfo>),
 }
 
 /// A link and its number, so that an old link's failures are not the new one's.
 #[derive(Clone)]
-pub(crate) struct Numbered {
+pub(crate) struct NumberedLink {
     pub(crate) link: Link,
     number: u64,
 }
 
-struct Absence {
+struct OutageInfo {
     since: Timestamp,
     why: Arc<StoreError>,
     failed_before: u64,
 }
 
-struct Book {
+struct BreakerState {
     /// Of the last link.
     number: u64,
     /// Dead once the keeper has ended, with its runtime or by itself.
@@ -76,7 +76,7 @@ struct Book {
 
 /// How a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum CallFailure {
     /// The link is broken.
     Lost,
     /// No answer came in time.
@@ -86,13 +86,14 @@ pub(crate) enum Failure {
 }
 
 impl Breaker {
-    pub(crate) fn new(dialer: Dialer, timeout: Duration) -> Arc<Breaker> {
-        let book = Book { number: 0, keeper: Weak::new(), step: 0, ended: None, outages: 0 };
+    pub(crate) fn new(dialer: Connector, timeout: Duration) -> Arc<Breaker> {
+        let book =
+            BreakerState { number: 0, keeper: Weak::new(), step: 0, ended: None, outages: 0 };
         Arc::new(Breaker {
             dialer,
             timeout,
             clock: Clock::system(),
-            line: ArcSwap::from_pointee(Line::Joining),
+            line: ArcSwap::from_pointee(LinkState::Joining),
             changed: Notify::new(),
             strikes: AtomicU32::new(0),
             answers: AtomicU64::new(0),
@@ -101,7 +102,7 @@ impl Breaker {
         })
     }
 
-    pub(crate) fn dialer(&self) -> &Dialer {
+    pub(crate) fn dialer(&self) -> &Connector {
         &self.dialer
     }
 
@@ -119,14 +120,14 @@ impl Breaker {
 
     /// Sees to it that a link is being made, for somebody who will want it.
     pub(crate) fn prepare(self: &Arc<Breaker>) {
-        if matches!(&**self.line.load(), Line::Joining) {
+        if matches!(&**self.line.load(), LinkState::Joining) {
             self.see_to_a_keeper(&mut self.book());
         }
     }
 
     /// The link, waited for while it is being made, but not during an outage.
-    pub(crate) async fn link(self: &Arc<Breaker>) -> Result<Numbered, StoreError> {
-        if let Line::Up(link) = &**self.line.load() {
+    pub(crate) async fn link(self: &Arc<Breaker>) -> Result<NumberedLink, StoreError> {
+        if let LinkState::Up(link) = &**self.line.load() {
             return Ok(link.clone());
         }
         loop {
@@ -135,9 +136,9 @@ impl Breaker {
             // From here on a change is noticed, also one before the wait begins.
             changed.as_mut().enable();
             match &**self.line.load() {
-                Line::Up(link) => return Ok(link.clone()),
-                Line::Joining => self.see_to_a_keeper(&mut self.book()),
-                Line::Away(absence) => return Err(self.away(absence)),
+                LinkState::Up(link) => return Ok(link.clone()),
+                LinkState::Joining => self.see_to_a_keeper(&mut self.book()),
+                LinkState::Away(absence) => return Err(self.away(absence)),
             }
             changed.await;
         }
@@ -146,7 +147,7 @@ impl Breaker {
     /// Whether calls fail at once, and with what.
     pub(crate) fn outage(self: &Arc<Breaker>) -> Option<StoreError> {
         match &**self.line.load() {
-            Line::Away(absence) => {
+            LinkState::Away(absence) => {
                 // The keeper's runtime may be gone, and the keeper with it. Who holds the book
                 // sees to that, too.
                 if let Ok(mut book) = self.book.try_lock() {
@@ -154,17 +155,17 @@ impl Breaker {
                 }
                 Some(self.away(absence))
             }
-            Line::Up(_) | Line::Joining => None,
+            LinkState::Up(_) | LinkState::Joining => None,
         }
     }
 
-    fn away(&self, absence: &Absence) -> StoreError {
-        let lasted = self.clock.now().since(absence.since);
-        StoreError::Away { lasted, why: absence.why.clone() }
+    fn away(&self, absence: &OutageInfo) -> StoreError {
+        let lasted = self.clock.now().saturating_since(absence.since);
+        StoreError::Unavailable { lasted, why: absence.why.clone() }
     }
 
     /// A call on the link was answered.
-    pub(crate) fn answered(&self, link: &Numbered) {
+    pub(crate) fn answered(&self, link: &NumberedLink) {
         self.answers.fetch_add(1, Ordering::Relaxed);
         if self.strikes.load(Ordering::Relaxed) > 0 && self.book().number == link.number {
             self.strikes.store(0, Ordering::Relaxed);
@@ -185,15 +186,15 @@ impl Breaker {
     /// The number of the link that is up; a call that times out says which one it began with.
     pub(crate) fn number(&self) -> Option<u64> {
         match &**self.line.load() {
-            Line::Up(link) => Some(link.number),
-            Line::Joining | Line::Away(_) => None,
+            LinkState::Up(link) => Some(link.number),
+            LinkState::Joining | LinkState::Away(_) => None,
         }
     }
 
     pub(crate) fn link_failed(
         self: &Arc<Breaker>,
-        link: &Numbered,
-        failure: Failure,
+        link: &NumberedLink,
+        failure: CallFailure,
         why: &StoreError,
     ) {
         self.failed(Some(link.number), failure, why);
@@ -204,18 +205,18 @@ impl Breaker {
     pub(crate) fn failed(
         self: &Arc<Breaker>,
         number: Option<u64>,
-        failure: Failure,
+        failure: CallFailure,
         why: &StoreError,
     ) {
         let mut book = self.book();
-        if matches!(&**self.line.load(), Line::Away(_)) || number != self.number() {
+        if matches!(&**self.line.load(), LinkState::Away(_)) || number != self.number() {
             return;
         }
         let strikes = self.strikes.fetch_add(1, Ordering::Relaxed) + 1;
-        if failure == Failure::Refused || strikes >= STRIKES {
+        if failure == CallFailure::Refused || strikes >= STRIKES {
             self.begin_outage(&mut book, why);
-        } else if failure == Failure::Lost {
-            self.line.store(Arc::new(Line::Joining));
+        } else if failure == CallFailure::Lost {
+            self.line.store(Arc::new(LinkState::Joining));
             self.see_to_a_keeper(&mut book);
         }
     }
@@ -225,22 +226,29 @@ impl Breaker {
         let failed_calls = self.failed_calls.load(Ordering::Relaxed);
         let line = self.line.load();
         let outage = match &**line {
-            Line::Away(absence) => Some(Outage {
+            LinkState::Away(absence) => Some(Outage {
                 address: self.dialer.address().to_owned(),
-                lasted: self.clock.now().since(absence.since),
-                why: (*absence.why).clone(),
+                duration: self.clock.now().saturating_since(absence.since),
+                cause: (*absence.why).clone(),
                 failed_calls: failed_calls - absence.failed_before,
             }),
-            Line::Up(_) | Line::Joining => None,
+            LinkState::Up(_) | LinkState::Joining => None,
         };
-        let connected = matches!(&**line, Line::Up(_));
+        let connected = matches!(&**line, LinkState::Up(_));
         let (reached, outages) = (book.number > 0, book.outages);
-        Health { connected, reached, outage, outages, failed_calls, denied_locally: 0 }
+        Health {
+            connected,
+            ever_connected: reached,
+            outage,
+            outages,
+            failed_calls,
+            cached_denials: 0,
+        }
     }
 
-    fn begin_outage(self: &Arc<Breaker>, book: &mut Book, why: &StoreError) {
+    fn begin_outage(self: &Arc<Breaker>, book: &mut BreakerState, why: &StoreError) {
         let now = self.clock.now();
-        if book.ended.is_none_or(|ended| now.since(ended) > CALM) {
+        if book.ended.is_none_or(|ended| now.saturating_since(ended) > CALM) {
             book.step = 0;
         }
         book.outages += 1;
@@ -251,16 +259,16 @@ impl Breaker {
             "redis is away: calls fail at once until it is back"
         );
         let failed_before = self.failed_calls.load(Ordering::Relaxed);
-        let absence = Absence { since: now, why: Arc::new(why.clone()), failed_before };
-        self.line.store(Arc::new(Line::Away(Arc::new(absence))));
+        let absence = OutageInfo { since: now, why: Arc::new(why.clone()), failed_before };
+        self.line.store(Arc::new(LinkState::Away(Arc::new(absence))));
         self.changed.notify_waiters();
         self.see_to_a_keeper(book);
     }
 
-    fn up(&self, book: &mut Book, link: Link) {
-        if let Line::Away(absence) = &**self.line.load() {
+    fn up(&self, book: &mut BreakerState, link: Link) {
+        if let LinkState::Away(absence) = &**self.line.load() {
             let now = self.clock.now();
-            let lasted = now.since(absence.since);
+            let lasted = now.saturating_since(absence.since);
             book.ended = Some(now);
             self.strikes.store(0, Ordering::Relaxed);
             tracing::info!(
@@ -272,12 +280,12 @@ impl Breaker {
         }
         book.number += 1;
         book.keeper = Weak::new();
-        self.line.store(Arc::new(Line::Up(Numbered { link, number: book.number })));
+        self.line.store(Arc::new(LinkState::Up(NumberedLink { link, number: book.number })));
         self.changed.notify_waiters();
     }
 
     /// Starts the keeper unless there is one.
-    fn see_to_a_keeper(self: &Arc<Breaker>, book: &mut Book) {
+    fn see_to_a_keeper(self: &Arc<Breaker>, book: &mut BreakerState) {
         if book.keeper.strong_count() == 0 {
             let alive = Arc::new(());
             book.keeper = Arc::downgrade(&alive);
@@ -288,7 +296,7 @@ impl Breaker {
     /// How long to wait before the next try.
     fn wait(&self) -> Duration {
         let step = self.book().step;
-        if step == 0 || !matches!(&**self.line.load(), Line::Away(_)) {
+        if step == 0 || !matches!(&**self.line.load(), LinkState::Away(_)) {
             return Duration::ZERO;
         }
         let wait = FIRST_PROBE.saturating_mul(1 << (step - 1).min(16)).min(LAST_PROBE);
@@ -299,7 +307,7 @@ impl Breaker {
 
     /// Tries to make a link; whether there is one now.
     async fn try_to_join(self: &Arc<Breaker>) -> bool {
-        let is_away = || matches!(&**self.line.load(), Line::Away(_));
+        let is_away = || matches!(&**self.line.load(), LinkState::Away(_));
         let must_be_probed = is_away();
         let made = async {
             let link = self.dialer.dial().await?;
@@ -318,19 +326,19 @@ impl Breaker {
                 return true;
             }
             Err(why) => match &**self.line.load() {
-                Line::Away(absence) => {
-                    let Absence { since, failed_before, .. } = **absence;
-                    let absence = Absence { since, why: Arc::new(why), failed_before };
-                    self.line.store(Arc::new(Line::Away(Arc::new(absence))));
+                LinkState::Away(absence) => {
+                    let OutageInfo { since, failed_before, .. } = **absence;
+                    let absence = OutageInfo { since, why: Arc::new(why), failed_before };
+                    self.line.store(Arc::new(LinkState::Away(Arc::new(absence))));
                 }
-                Line::Up(_) | Line::Joining => self.begin_outage(&mut book, &why),
+                LinkState::Up(_) | LinkState::Joining => self.begin_outage(&mut book, &why),
             },
         }
         book.step = book.step.saturating_add(1);
         false
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, BreakerState> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,13 +3,13 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use tollgate::port::Return;
+use tollgate::port::LeaseRefund;
 
 use crate::bounds::TRIES;
 use crate::error::StoreError;
 use crate::fetch::{self, Conversion};
-use crate::limiter::Inner;
-use crate::request::{Asked, Reply};
+use crate::limiter::RedisLimiterInner;
+use crate::request::{RawReply, ScriptCharge};
 use crate::rescale;
 use crate::script;
 use crate::store::RedisStore;
@@ -19,7 +19,7 @@ impl RedisStore {
     /// try, since costs name the calendar's window.
     pub(crate) async fn change(
         &self,
-        limiter: &Arc<Inner>,
+        limiter: &Arc<RedisLimiterInner>,
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
@@ -30,7 +30,7 @@ impl RedisStore {
     /// The same for what the deny cache is told of otherwise, or need not know.
     pub(crate) async fn change_quietly(
         &self,
-        limiter: &Arc<Inner>,
+        limiter: &Arc<RedisLimiterInner>,
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
@@ -41,9 +41,9 @@ impl RedisStore {
     /// state of other numbers is left as it is: what the units would be there, nobody can say.
     pub(crate) async fn give_back_lent(
         &self,
-        limiter: &Arc<Inner>,
+        limiter: &Arc<RedisLimiterInner>,
         key: &[u8],
-        back: Return,
+        back: LeaseRefund,
     ) -> Result<(), StoreError> {
         let _forgets = self.denials().forget_at_last(key);
         let amount = limiter.terms.amount(back.units).signed(script::moment(back.moment)).0;
@@ -52,7 +52,7 @@ impl RedisStore {
             for _ in 0..TRIES {
                 // A calendar's window must be said; until it is, nothing was done.
                 match self.change_once(limiter, key, &what).await? {
-                    Reply { verdict: script::CALENDAR, now, .. } => limiter.learn_window(now),
+                    RawReply { verdict: script::CALENDAR, now, .. } => limiter.learn_window(now),
                     _ => return Ok(()),
                 }
             }
@@ -63,20 +63,20 @@ impl RedisStore {
 
     async fn change_once(
         &self,
-        limiter: &Arc<Inner>,
+        limiter: &Arc<RedisLimiterInner>,
         key: &[u8],
         what: &[Vec<u8>],
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<RawReply, StoreError> {
         let (now, charge) = (self.told_time(), limiter.charge(0));
         let log: &[u8] = if limiter.terms.is_log() { b"log" } else { b"" };
         let head = [now.as_bytes(), b"change", log, &charge];
         let args: Vec<&[u8]> = head.into_iter().chain(what.iter().map(Vec::as_slice)).collect();
-        Reply::read(self.connection().run(&[key], &args).await?)
+        RawReply::read(self.connection().run(&[key], &args).await?)
     }
 
     pub(crate) async fn change_until_done(
         &self,
-        limiter: &Arc<Inner>,
+        limiter: &Arc<RedisLimiterInner>,
         key: &[u8],
         what: impl Fn() -> Vec<Vec<u8>>,
     ) -> Result<bool, StoreError> {
@@ -87,7 +87,7 @@ impl RedisStore {
             match reply.verdict {
                 0 | 1 => return Ok(reply.verdict == 1),
                 script::OTHER => {
-                    let charge = Asked { limiter, key: key.to_vec(), cost: 0 };
+                    let charge = ScriptCharge { limiter, key: key.to_vec(), cost: 0 };
                     let conversion =
                         conversion.get_or_insert_with(|| Box::new(Conversion::new(self)));
                     if let Some(state) = Box::pin(conversion.fetch(key)).await? {

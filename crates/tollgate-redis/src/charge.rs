@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tollgate::Decision;
-use tollgate::port::{self, State};
+use tollgate::port::{self, ScriptState};
 
-use crate::across::Across;
+use crate::across::SlotReplies;
 use crate::bounds::MAX_CHARGES;
 use crate::error::StoreError;
 use crate::limiter::{RedisLimiter, agree};
-use crate::request::{Asked, Mode};
+use crate::request::{ScriptCharge, ScriptMode};
 use crate::store::RedisStore;
 
 /// A limit, a key and a cost: what [`RedisStore::check_all`] decides on.
@@ -47,13 +47,16 @@ impl RedisStore {
         &self,
         charges: &[RedisCharge<'_>],
     ) -> Result<RedisDecisions, StoreError> {
-        self.decide(&Request::new(charges)?).await
+        self.decide(&ChargeRequest::new(charges)?).await
     }
 
     /// Decides a request, wherever its keys lie.
-    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<RedisDecisions, StoreError> {
+    pub(crate) async fn decide(
+        &self,
+        request: &ChargeRequest<'_>,
+    ) -> Result<RedisDecisions, StoreError> {
         if request.charges.is_empty() {
-            return request.decisions(&Across::nothing());
+            return request.decisions(&SlotReplies::nothing());
         }
         let across = self.ask_across(&request.charges, request.mode).await?;
         request.decisions(&across)
@@ -62,30 +65,30 @@ impl RedisStore {
 
 /// A request as it is sent: its charges are of different keys.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) charges: Vec<Asked<'a>>,
+pub(crate) struct ChargeRequest<'a> {
+    pub(crate) charges: Vec<ScriptCharge<'a>>,
     /// A cost that can never be is only looked at.
-    pub(crate) mode: Mode,
+    pub(crate) mode: ScriptMode,
 }
 
-impl<'a> Request<'a> {
-    pub(crate) fn new(charges: &[RedisCharge<'a>]) -> Result<Request<'a>, StoreError> {
+impl<'a> ChargeRequest<'a> {
+    pub(crate) fn new(charges: &[RedisCharge<'a>]) -> Result<ChargeRequest<'a>, StoreError> {
         let charges = merged(charges);
         if charges.len() > MAX_CHARGES {
-            return Err(StoreError::Request(format!(
+            return Err(StoreError::InvalidRequest(format!(
                 "a request has {} charges, must be at most {MAX_CHARGES}",
                 charges.len()
             )));
         }
         let is_possible = charges.iter().all(|charge| charge.limiter.is_possible(charge.cost));
-        let mode = if is_possible { Mode::Take } else { Mode::Look };
-        Ok(Request { charges, mode })
+        let mode = if is_possible { ScriptMode::Take } else { ScriptMode::Look };
+        Ok(ChargeRequest { charges, mode })
     }
 
     /// What comes of what it met.
-    pub(crate) fn decisions(&self, across: &Across) -> Result<RedisDecisions, StoreError> {
-        let taken = self.mode == Mode::Take && across.fits;
-        let decide = |(charge, (now, state)): (&Asked<'_>, &(u64, State))| {
+    pub(crate) fn decisions(&self, across: &SlotReplies) -> Result<RedisDecisions, StoreError> {
+        let taken = self.mode == ScriptMode::Take && across.fits;
+        let decide = |(charge, (now, state)): (&ScriptCharge<'_>, &(u64, ScriptState))| {
             let ported = &charge.limiter.terms.ported;
             let decision = if taken {
                 ported.decide(state, *now, charge.cost)
@@ -96,7 +99,7 @@ impl<'a> Request<'a> {
             (charge.limiter.name.clone(), decision)
         };
         let all = RedisDecisions(self.charges.iter().zip(&across.states).map(decide).collect());
-        if self.mode == Mode::Take
+        if self.mode == ScriptMode::Take
             && let Some((_, deciding)) = all.deciding()
         {
             agree(across.fits, deciding)?;
@@ -106,12 +109,14 @@ impl<'a> Request<'a> {
 }
 
 /// The charges, those of one limiter and key added up.
-fn merged<'a>(charges: &[RedisCharge<'a>]) -> Vec<Asked<'a>> {
-    let mut merged: Vec<Asked<'a>> = Vec::with_capacity(charges.len());
+fn merged<'a>(charges: &[RedisCharge<'a>]) -> Vec<ScriptCharge<'a>> {
+    let mut merged: Vec<ScriptCharge<'a>> = Vec::with_capacity(charges.len());
     for RedisCharge { limiter, key, cost } in charges {
         match merged.iter_mut().find(|other| other.key == *key) {
             Some(first) => first.cost = first.cost.saturating_add(*cost),
-            None => merged.push(Asked { limiter: &limiter.inner, key: key.clone(), cost: *cost }),
+            None => {
+                merged.push(ScriptCharge { limiter: &limiter.inner, key: key.clone(), cost: *cost })
+            }
         }
     }
     merged

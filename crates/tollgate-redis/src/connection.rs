@@ -8,28 +8,28 @@ use redis::{Cmd, ErrorKind, ServerErrorKind, Value, cmd};
 
 use crate::error::StoreError;
 use crate::histogram::Histogram;
-use crate::link::{Dialer, Facts};
+use crate::link::{Connector, ServerInfo};
 use crate::outage::Health;
-use crate::routed::{Node, Routed};
+use crate::routed::{ClusterClient, ClusterNode};
 use crate::script;
-use crate::server::{Failed, Server};
-use crate::target::Target;
+use crate::server::{CallError, GuardedServer};
+use crate::target::RedisTarget;
 
 /// Where commands are sent to. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Shared>);
+pub(crate) struct Connection(Arc<ConnectionInner>);
 
-struct Shared {
-    way: Way,
+struct ConnectionInner {
+    way: ConnectionKind,
     /// The longest a call may take.
     timeout: Duration,
     address: String,
     latency: Histogram,
 }
 
-enum Way {
-    One(Server),
-    Cluster(Arc<Routed>),
+enum ConnectionKind {
+    One(GuardedServer),
+    Cluster(Arc<ClusterClient>),
 }
 
 impl Connection {
@@ -39,38 +39,46 @@ impl Connection {
         timeout: Duration,
         connect_timeout: Duration,
     ) -> Result<Connection, StoreError> {
-        let target = Target::read(url)?;
+        let target = RedisTarget::read(url)?;
         let address = target.address();
-        let one = |dialer| Way::One(Server::new(dialer, timeout));
-        let way = match target {
-            Target::Single(info) => one(Dialer::to_server(*info, connect_timeout)),
-            Target::Sentinel(sentinels) => one(Dialer::by_sentinels(sentinels, connect_timeout)),
-            Target::Cluster(seeds) => {
-                Way::Cluster(Arc::new(Routed::new(&seeds, timeout, connect_timeout)?))
-            }
-        };
-        Ok(Connection(Arc::new(Shared { way, timeout, address, latency: Histogram::default() })))
+        let one = |dialer| ConnectionKind::One(GuardedServer::new(dialer, timeout));
+        let way =
+            match target {
+                RedisTarget::Single(info) => one(Connector::to_server(*info, connect_timeout)),
+                RedisTarget::Sentinel(sentinels) => {
+                    one(Connector::by_sentinels(sentinels, connect_timeout))
+                }
+                RedisTarget::Cluster(seeds) => ConnectionKind::Cluster(Arc::new(
+                    ClusterClient::new(&seeds, timeout, connect_timeout)?,
+                )),
+            };
+        Ok(Connection(Arc::new(ConnectionInner {
+            way,
+            timeout,
+            address,
+            latency: Histogram::default(),
+        })))
     }
 
     /// Makes it now.
     pub(crate) async fn join(&self) -> Result<(), StoreError> {
         match &self.0.way {
-            Way::One(server) => server.join().await,
-            Way::Cluster(routed) => routed.join().await,
+            ConnectionKind::One(server) => server.join().await,
+            ConnectionKind::Cluster(routed) => routed.join().await,
         }
     }
 
     /// Sees whether calls would be answered. Not among the calls whose times are told.
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         match &self.0.way {
-            Way::One(server) => server.probe().await,
-            Way::Cluster(routed) => routed.probe().await,
+            ConnectionKind::One(server) => server.probe().await,
+            ConnectionKind::Cluster(routed) => routed.probe().await,
         }
     }
 
     /// Whether keys lie in slots.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.0.way, Way::Cluster(_))
+        matches!(self.0.way, ConnectionKind::Cluster(_))
     }
 
     /// The longest a call may take.
@@ -85,14 +93,14 @@ impl Connection {
 
     pub(crate) fn health(&self) -> Health {
         match &self.0.way {
-            Way::One(server) => server.health(),
-            Way::Cluster(routed) => routed.health(),
+            ConnectionKind::One(server) => server.health(),
+            ConnectionKind::Cluster(routed) => routed.health(),
         }
     }
 
     /// The nodes that serve a Cluster's slots; none elsewhere.
-    pub(crate) async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
-        let Way::Cluster(routed) = &self.0.way else { return Ok(Vec::new()) };
+    pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, StoreError> {
+        let ConnectionKind::Cluster(routed) = &self.0.way else { return Ok(Vec::new()) };
         if routed.nodes().is_empty() {
             self.within(pin!(routed.learn())).await?;
         }
@@ -116,8 +124,8 @@ impl Connection {
             done
         };
         match &self.0.way {
-            Way::One(server) => server.within(timed).await,
-            Way::Cluster(routed) => routed.within(timed).await,
+            ConnectionKind::One(server) => server.within(timed).await,
+            ConnectionKind::Cluster(routed) => routed.within(timed).await,
         }
     }
 
@@ -132,28 +140,32 @@ impl Connection {
     }
 
     /// Sends a command to one node of a Cluster.
-    pub(crate) async fn send_to(&self, node: &Node, command: &Cmd) -> Result<Value, StoreError> {
-        self.within(pin!(async { node.ask(command).await.map_err(Failed::told) })).await
+    pub(crate) async fn send_to(
+        &self,
+        node: &ClusterNode,
+        command: &Cmd,
+    ) -> Result<Value, StoreError> {
+        self.within(pin!(async { node.ask(command).await.map_err(CallError::told) })).await
     }
 
     /// What the server, or one node of a Cluster, says of itself in one section of INFO.
     pub(crate) async fn info(
         &self,
-        node: Option<&Node>,
+        node: Option<&ClusterNode>,
         section: &str,
-    ) -> Result<Facts, StoreError> {
+    ) -> Result<ServerInfo, StoreError> {
         let mut command = cmd("INFO");
         command.arg(section);
         let answer = match node {
             Some(node) => self.send_to(node, &command).await?,
             None => self.send(&command).await?,
         };
-        Ok(Facts::read(answer))
+        Ok(ServerInfo::read(answer))
     }
 
     /// Sends a command and waits for the answer. The caller bounds the time.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
-        self.try_to_ask(command).await.map_err(Failed::told)
+        self.try_to_ask(command).await.map_err(CallError::told)
     }
 
     /// Runs the script. The caller bounds the time.
@@ -164,7 +176,7 @@ impl Connection {
     /// Runs a script, by its hash if the server knows it. The caller bounds the time.
     pub(crate) async fn run_text(
         &self,
-        script: &script::Text,
+        script: &script::ScriptText,
         keys: &[&[u8]],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
@@ -174,21 +186,21 @@ impl Connection {
             let whole = command("EVAL", script.source(), keys, args);
             return Box::pin(self.ask(&whole)).await;
         }
-        answer.map_err(Failed::told)
+        answer.map_err(CallError::told)
     }
 
-    async fn try_to_ask(&self, command: &Cmd) -> Result<Value, Failed> {
+    async fn try_to_ask(&self, command: &Cmd) -> Result<Value, CallError> {
         match &self.0.way {
-            Way::One(server) => server.ask(command).await,
+            ConnectionKind::One(server) => server.ask(command).await,
             // Boxed, so that the calls of a single server do not carry its size.
-            Way::Cluster(routed) => Box::pin(routed.ask(command)).await,
+            ConnectionKind::Cluster(routed) => Box::pin(routed.ask(command)).await,
         }
     }
 }
 
-fn is_unknown_script(failed: &Failed) -> bool {
+fn is_unknown_script(failed: &CallError) -> bool {
     let no_script = ErrorKind::Server(ServerErrorKind::NoScript);
-    matches!(failed, Failed::Link(error, _) if error.kind() == no_script)
+    matches!(failed, CallError::Link(error, _) if error.kind() == no_script)
 }
 
 fn command(name: &str, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> Cmd {

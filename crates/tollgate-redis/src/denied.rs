@@ -13,14 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tollgate::port::State;
+use tollgate::port::ScriptState;
 use tollgate::{Clock, ManualClock, Timestamp};
 
-use crate::across::Across;
+use crate::across::SlotReplies;
 use crate::bounds::{DENIAL_SETS, DENIALS_PER_SET};
-use crate::request::{Asked, Met};
+use crate::request::{ScriptCharge, ScriptReply};
 
-pub(crate) struct Denials {
+pub(crate) struct DenyCache {
     /// How long an entry is believed.
     lasts: Duration,
     clock: Clock,
@@ -29,31 +29,31 @@ pub(crate) struct Denials {
     /// So that nobody can aim keys at one set.
     seed: [u64; 2],
     /// Found by the key. No two are locked at a time.
-    sets: Box<[Mutex<Set>]>,
+    sets: Box<[Mutex<DenySet>]>,
     answered: AtomicU64,
 }
 
 #[derive(Default)]
-struct Set {
+struct DenySet {
     /// How often something here was forgotten.
     changes: u64,
-    seen: Vec<Seen>,
+    seen: Vec<CachedDenial>,
 }
 
 /// What a refused request met under one of its keys.
-struct Seen {
+struct CachedDenial {
     key: u128,
     /// Whose numbers the state is in, or how the rule blocks.
     terms: u128,
     /// Our time when the answer came.
     at: Timestamp,
-    what: What,
+    what: CachedAnswer,
 }
 
-enum What {
+enum CachedAnswer {
     State {
         cost: u64,
-        state: State,
+        state: ScriptState,
         /// The server's time, in microseconds since 1970.
         now: u64,
         /// This process has taken units since: it refuses nothing any more, for its figures are old.
@@ -65,24 +65,24 @@ enum What {
 }
 
 /// What is known of a charge now.
-pub(crate) struct Known {
+pub(crate) struct CachedState {
     /// The time of the server that its key lies on.
     pub(crate) now: u64,
-    pub(crate) state: State,
+    pub(crate) state: ScriptState,
     pub(crate) may_refuse: bool,
 }
 
 /// Where a key is, and how often something there had been forgotten when the request was sent.
-pub(crate) struct Place {
+pub(crate) struct CacheSlot {
     key: u128,
     terms: u128,
     changes: u64,
 }
 
-impl Denials {
-    pub(crate) fn new(lasts: Duration, told: Option<ManualClock>, seed: [u64; 2]) -> Denials {
+impl DenyCache {
+    pub(crate) fn new(lasts: Duration, told: Option<ManualClock>, seed: [u64; 2]) -> DenyCache {
         let sets = if lasts.is_zero() { 0 } else { DENIAL_SETS };
-        Denials {
+        DenyCache {
             lasts,
             clock: told.clone().map_or_else(Clock::system, Clock::from),
             told,
@@ -93,8 +93,8 @@ impl Denials {
     }
 
     /// The same, empty, by a test's own time.
-    pub(crate) fn with_clock(&self, clock: ManualClock) -> Denials {
-        Denials::new(self.lasts, Some(clock), self.seed)
+    pub(crate) fn with_clock(&self, clock: ManualClock) -> DenyCache {
+        DenyCache::new(self.lasts, Some(clock), self.seed)
     }
 
     /// Our time in whole microseconds, as the server's is: what it says of a part of one is of the
@@ -111,7 +111,7 @@ impl Denials {
 
     /// What is known of a request: the refusal, if all its states are known and one of them refuses
     /// it now; otherwise its places, for [`learn`](Self::learn).
-    pub(crate) fn look(&self, charges: &[Asked<'_>]) -> Result<Met, Vec<Place>> {
+    pub(crate) fn look(&self, charges: &[ScriptCharge<'_>]) -> Result<ScriptReply, Vec<CacheSlot>> {
         let (mut known, places) = self.known(charges);
         // They lie on one server: the latest time is everybody's.
         let now = known.iter().map(|known| known.now).max().unwrap_or(0);
@@ -120,22 +120,25 @@ impl Denials {
             return Err(places);
         }
         let states = known.into_iter().map(|known| known.state).collect();
-        Ok(Met::refused(now, states))
+        Ok(ScriptReply::refused(now, states))
     }
 
     /// The same for a request whose keys lie on several servers, each with its own time; its places
     /// are for [`learn_across`](Self::learn_across).
-    pub(crate) fn look_across(&self, charges: &[Asked<'_>]) -> Result<Across, Vec<Place>> {
+    pub(crate) fn look_across(
+        &self,
+        charges: &[ScriptCharge<'_>],
+    ) -> Result<SlotReplies, Vec<CacheSlot>> {
         let (known, places) = self.known(charges);
         if !self.refuses(charges, &known) {
             return Err(places);
         }
         let states = known.into_iter().map(|known| (known.now, known.state)).collect();
-        Ok(Across { fits: false, may_be_learned: false, states })
+        Ok(SlotReplies { fits: false, may_be_learned: false, states })
     }
 
     /// What is known, of each charge that something is known of, and the places of all.
-    pub(crate) fn known(&self, charges: &[Asked<'_>]) -> (Vec<Known>, Vec<Place>) {
+    pub(crate) fn known(&self, charges: &[ScriptCharge<'_>]) -> (Vec<CachedState>, Vec<CacheSlot>) {
         let (mut known, mut places) = (Vec::new(), Vec::new());
         if self.sets.is_empty() {
             return (known, places);
@@ -144,41 +147,51 @@ impl Denials {
         for charge in charges {
             let place = self.place(charge);
             let set = self.set(place.key);
-            let seen = set.find(&place).filter(|seen| here.since(seen.at) < self.lasts);
+            let seen = set.find(&place).filter(|seen| here.saturating_since(seen.at) < self.lasts);
             known.extend(seen.and_then(|seen| self.known_of(seen, charge, here)));
-            places.push(Place { changes: set.changes, ..place });
+            places.push(CacheSlot { changes: set.changes, ..place });
         }
         (known, places)
     }
 
-    fn known_of(&self, seen: &Seen, charge: &Asked<'_>, here: Timestamp) -> Option<Known> {
-        let What::State { cost, state, now, is_old } = &seen.what else { return None };
+    fn known_of(
+        &self,
+        seen: &CachedDenial,
+        charge: &ScriptCharge<'_>,
+        here: Timestamp,
+    ) -> Option<CachedState> {
+        let CachedAnswer::State { cost, state, now, is_old } = &seen.what else { return None };
         // Of a log only what one cost needs is known.
         let is_enough = *cost == charge.cost || !charge.limiter.terms.is_log();
         let now = match &self.told {
             Some(_) => here.as_nanos() / 1000,
             // What the server's clock shows, going by ours.
             None => {
-                let since = u64::try_from(here.since(seen.at).as_micros()).unwrap_or(u64::MAX);
+                let since =
+                    u64::try_from(here.saturating_since(seen.at).as_micros()).unwrap_or(u64::MAX);
                 now.saturating_add(since)
             }
         };
         // The server re-dates such a state.
         let is_stepped = charge.limiter.terms.ported.is_stepped(state, now);
-        (is_enough && !is_stepped).then(|| Known { now, state: state.clone(), may_refuse: !is_old })
+        (is_enough && !is_stepped).then(|| CachedState {
+            now,
+            state: state.clone(),
+            may_refuse: !is_old,
+        })
     }
 
     /// For how long the key of a rule that blocks so is blocked, if that is known, and its place.
-    pub(crate) fn block(&self, key: &[u8], punishment: &[u8]) -> (Option<Duration>, Place) {
-        let mut place = Place { key: self.hash(key), terms: self.hash(punishment), changes: 0 };
+    pub(crate) fn block(&self, key: &[u8], punishment: &[u8]) -> (Option<Duration>, CacheSlot) {
+        let mut place = CacheSlot { key: self.hash(key), terms: self.hash(punishment), changes: 0 };
         if self.sets.is_empty() {
             return (None, place);
         }
         let (here, set) = (self.now(), self.set(place.key));
         place.changes = set.changes;
         let left = set.find(&place).and_then(|seen| match seen.what {
-            What::Block(left) if here.since(seen.at) < self.lasts => {
-                Some(left.saturating_sub(here.since(seen.at)))
+            CachedAnswer::Block(left) if here.saturating_since(seen.at) < self.lasts => {
+                Some(left.saturating_sub(here.saturating_since(seen.at)))
             }
             _ => None,
         });
@@ -186,8 +199,8 @@ impl Denials {
     }
 
     /// Keeps for how long the key of a rule is blocked.
-    pub(crate) fn learn_block(&self, place: &Place, left: Duration) {
-        self.learn_one(place, What::Block(left));
+    pub(crate) fn learn_block(&self, place: &CacheSlot, left: Duration) {
+        self.learn_one(place, CachedAnswer::Block(left));
     }
 
     /// One more request was refused here.
@@ -196,8 +209,8 @@ impl Denials {
     }
 
     /// Whether all of a request is known and refuses it, which is counted.
-    fn refuses(&self, charges: &[Asked<'_>], known: &[Known]) -> bool {
-        let refuses = |(charge, known): (&Asked<'_>, &Known)| {
+    fn refuses(&self, charges: &[ScriptCharge<'_>], known: &[CachedState]) -> bool {
+        let refuses = |(charge, known): (&ScriptCharge<'_>, &CachedState)| {
             let ported = &charge.limiter.terms.ported;
             known.may_refuse && !ported.decide(&known.state, known.now, charge.cost).is_allowed()
         };
@@ -208,53 +221,63 @@ impl Denials {
         is_refused
     }
 
-    fn place(&self, charge: &Asked<'_>) -> Place {
+    fn place(&self, charge: &ScriptCharge<'_>) -> CacheSlot {
         let (key, terms) = (self.hash(&charge.key), self.hash(&charge.limiter.terms.tag));
-        Place { key, terms, changes: 0 }
+        CacheSlot { key, terms, changes: 0 }
     }
 
     /// Keeps what a refused request met, unless something was forgotten since it was sent: it may
     /// have met what was there before.
-    pub(crate) fn learn(&self, charges: &[Asked<'_>], places: &[Place], met: &Met) {
+    pub(crate) fn learn(
+        &self,
+        charges: &[ScriptCharge<'_>],
+        places: &[CacheSlot],
+        met: &ScriptReply,
+    ) {
         let states = met.states.iter().map(|state| (met.now, state));
         self.learn_states(charges, places, states);
     }
 
     /// The same for a request whose keys lie on several servers.
-    pub(crate) fn learn_across(&self, charges: &[Asked<'_>], places: &[Place], across: &Across) {
+    pub(crate) fn learn_across(
+        &self,
+        charges: &[ScriptCharge<'_>],
+        places: &[CacheSlot],
+        across: &SlotReplies,
+    ) {
         let states = across.states.iter().map(|(now, state)| (*now, state));
         self.learn_states(charges, places, states);
     }
 
     fn learn_states<'a>(
         &self,
-        charges: &[Asked<'_>],
-        places: &[Place],
-        states: impl Iterator<Item = (u64, &'a State)>,
+        charges: &[ScriptCharge<'_>],
+        places: &[CacheSlot],
+        states: impl Iterator<Item = (u64, &'a ScriptState)>,
     ) {
         for ((charge, place), (now, state)) in charges.iter().zip(places).zip(states) {
             let (cost, state) = (charge.cost, state.clone());
-            self.learn_one(place, What::State { cost, state, now, is_old: false });
+            self.learn_one(place, CachedAnswer::State { cost, state, now, is_old: false });
         }
     }
 
-    fn learn_one(&self, place: &Place, what: What) {
+    fn learn_one(&self, place: &CacheSlot, what: CachedAnswer) {
         if self.sets.is_empty() {
             return;
         }
-        let &Place { key, terms, changes } = place;
+        let &CacheSlot { key, terms, changes } = place;
         let (at, mut set) = (self.now(), self.set(key));
         if set.changes == changes {
-            set.keep(Seen { key, terms, at, what });
+            set.keep(CachedDenial { key, terms, at, what });
         }
     }
 
     /// A request has taken units of these keys.
-    pub(crate) fn outdate(&self, places: &[Place]) {
+    pub(crate) fn outdate(&self, places: &[CacheSlot]) {
         for place in places {
             let mut set = self.set(place.key);
             for seen in set.seen.iter_mut().filter(|seen| seen.key == place.key) {
-                if let What::State { is_old, .. } = &mut seen.what {
+                if let CachedAnswer::State { is_old, .. } = &mut seen.what {
                     *is_old = true;
                 }
             }
@@ -283,7 +306,7 @@ impl Denials {
 
     /// Drops what is known of these keys, which are about to be asked for: what comes back is as old
     /// as the answer.
-    pub(crate) fn ask_anew(&self, places: &[Place]) {
+    pub(crate) fn ask_anew(&self, places: &[CacheSlot]) {
         for place in places {
             self.set(place.key).seen.retain(|seen| seen.key != place.key);
         }
@@ -292,7 +315,7 @@ impl Denials {
     /// Forgets it when this is dropped: when the change has been answered, has failed, or nobody
     /// waits for it any more.
     pub(crate) fn forget_at_last<'a>(&'a self, key: &'a [u8]) -> impl Drop + 'a {
-        Forget { denials: self, key }
+        InvalidateOnDrop { denials: self, key }
     }
 
     fn hash(&self, bytes: &[u8]) -> u128 {
@@ -301,20 +324,20 @@ impl Denials {
         hasher.finish128().as_u128()
     }
 
-    fn set(&self, key: u128) -> MutexGuard<'_, Set> {
+    fn set(&self, key: u128) -> MutexGuard<'_, DenySet> {
         let count = u128::try_from(self.sets.len()).unwrap_or(1);
         let index = usize::try_from(key % count).unwrap_or(0);
         self.sets[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Set {
-    fn find(&self, place: &Place) -> Option<&Seen> {
+impl DenySet {
+    fn find(&self, place: &CacheSlot) -> Option<&CachedDenial> {
         self.seen.iter().find(|seen| seen.key == place.key && seen.terms == place.terms)
     }
 
     /// Keeps one more, instead of the oldest where there is no room.
-    fn keep(&mut self, seen: Seen) {
+    fn keep(&mut self, seen: CachedDenial) {
         let same = self.seen.iter().position(|other| other.key == seen.key);
         let oldest = || {
             let oldest = self.seen.iter().enumerate().min_by_key(|(_, other)| other.at);
@@ -327,12 +350,12 @@ impl Set {
     }
 }
 
-struct Forget<'a> {
-    denials: &'a Denials,
+struct InvalidateOnDrop<'a> {
+    denials: &'a DenyCache,
     key: &'a [u8],
 }
 
-impl Drop for Forget<'_> {
+impl Drop for InvalidateOnDrop<'_> {
     fn drop(&mut self) {
         self.denials.forget(self.key);
     }

@@ -18,11 +18,11 @@ pub enum StoreError {
     /// The URL is wrong.
     Url(String),
     /// There is no connection, or it broke.
-    Unreachable(String),
+    Connection(String),
     /// No answer came in time. What was asked for may have been done all the same.
-    TimedOut(Duration),
+    Timeout(Duration),
     /// The store is away, and was not asked: it is looked for in the background.
-    Away {
+    Unavailable {
         /// For how long.
         lasted: Duration,
         /// What the last try came to.
@@ -32,37 +32,39 @@ pub enum StoreError {
     Refused(String),
     /// Keys that belong together are being moved to another node of a Cluster, some of them already
     /// there. A request over them is decided key by key, so that only its time-out shows this.
-    Moving(String),
+    SlotMigrating(String),
     /// The server cannot do what is needed.
-    Unsuitable(String),
+    Incompatible(String),
     /// Something that is not Tollgate's is kept under a key. The text has the limiter whose key it is,
     /// and not the key, which may name a client.
-    Foreign(String),
+    ForeignKey(String),
     /// The script failed, or its answer makes no sense.
     Script(String),
     /// The limit cannot be kept in this store.
     Limit(LimitError),
     /// The request cannot be made: too many charges, too many reservations, too long a name.
-    Request(String),
+    InvalidRequest(String),
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Url(what) => write!(f, "redis url: {what}"),
-            StoreError::Unreachable(what) => write!(f, "redis is not reachable: {what}"),
-            StoreError::TimedOut(after) => write!(f, "redis did not answer within {after:?}"),
-            StoreError::Away { lasted, .. } => write!(f, "redis has been away for {lasted:.1?}"),
+            StoreError::Connection(what) => write!(f, "redis is not reachable: {what}"),
+            StoreError::Timeout(after) => write!(f, "redis did not answer within {after:?}"),
+            StoreError::Unavailable { lasted, .. } => {
+                write!(f, "redis has been away for {lasted:.1?}")
+            }
             StoreError::Refused(what) => write!(f, "redis refused: {what}"),
-            StoreError::Moving(what) => write!(f, "redis is moving the keys: {what}"),
-            StoreError::Unsuitable(what) => write!(f, "redis cannot be used: {what}"),
-            StoreError::Foreign(what) => write!(
+            StoreError::SlotMigrating(what) => write!(f, "redis is moving the keys: {what}"),
+            StoreError::Incompatible(what) => write!(f, "redis cannot be used: {what}"),
+            StoreError::ForeignKey(what) => write!(
                 f,
                 "{what} holds something that is not tollgate's, delete it or use another namespace"
             ),
             StoreError::Script(what) => write!(f, "tollgate's redis script failed: {what}"),
             StoreError::Limit(_) => f.write_str("the limit cannot be kept in redis"),
-            StoreError::Request(what) => f.write_str(what),
+            StoreError::InvalidRequest(what) => f.write_str(what),
         }
     }
 }
@@ -71,7 +73,7 @@ impl std::error::Error for StoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             StoreError::Limit(error) => Some(error),
-            StoreError::Away { why, .. } => Some(&**why),
+            StoreError::Unavailable { why, .. } => Some(&**why),
             _ => None,
         }
     }
@@ -81,17 +83,17 @@ impl StoreError {
     /// Whether the store is at fault, and not the request or what is kept under its key.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
-            StoreError::Unreachable(_)
-            | StoreError::TimedOut(_)
-            | StoreError::Away { .. }
+            StoreError::Connection(_)
+            | StoreError::Timeout(_)
+            | StoreError::Unavailable { .. }
             | StoreError::Refused(_)
-            | StoreError::Moving(_)
-            | StoreError::Unsuitable(_) => true,
+            | StoreError::SlotMigrating(_)
+            | StoreError::Incompatible(_) => true,
             StoreError::Url(_)
-            | StoreError::Foreign(_)
+            | StoreError::ForeignKey(_)
             | StoreError::Script(_)
             | StoreError::Limit(_)
-            | StoreError::Request(_) => false,
+            | StoreError::InvalidRequest(_) => false,
         }
     }
 
@@ -111,32 +113,32 @@ impl From<LimitError> for StoreError {
 
 /// What must not be shown, and how long a call may take: what an error is told with.
 #[derive(Clone)]
-pub(crate) struct Teller {
+pub(crate) struct ErrorMapper {
     pub(crate) secrets: Vec<String>,
     pub(crate) timeout: Duration,
 }
 
-impl Teller {
+impl ErrorMapper {
     /// An error of the client library, in our words.
     pub(crate) fn tell(&self, error: &RedisError) -> StoreError {
         let what = self.scrub(&error.to_string());
         match error.kind() {
-            _ if error.is_timeout() => StoreError::TimedOut(self.timeout),
+            _ if error.is_timeout() => StoreError::Timeout(self.timeout),
             ErrorKind::InvalidClientConfig => StoreError::Url(what),
             ErrorKind::Io | ErrorKind::Client => {
-                StoreError::Unreachable(tls::explained(&what).unwrap_or(what))
+                StoreError::Connection(tls::explained(&what).unwrap_or(what))
             }
-            ErrorKind::Parse => StoreError::Unreachable(format!("a broken answer, {what}")),
+            ErrorKind::Parse => StoreError::Connection(format!("a broken answer, {what}")),
             ErrorKind::RESP3NotSupported => {
-                StoreError::Unsuitable("the server does not know resp3, leave it out".to_owned())
+                StoreError::Incompatible("the server does not know resp3, leave it out".to_owned())
             }
             ErrorKind::UnexpectedReturnType => StoreError::Script(what),
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
-                StoreError::Unsuitable(format!(
+                StoreError::Incompatible(format!(
                     "the server is part of a cluster, write redis+cluster:// instead of redis:// ({what})"
                 ))
             }
-            ErrorKind::Server(ServerErrorKind::TryAgain) => StoreError::Moving(what),
+            ErrorKind::Server(ServerErrorKind::TryAgain) => StoreError::SlotMigrating(what),
             ErrorKind::Server(ServerErrorKind::ResponseError) if is_script_error(error) => {
                 StoreError::Script(what)
             }
@@ -147,7 +149,7 @@ impl Teller {
     /// The same, with where it happened.
     pub(crate) fn tell_at(&self, address: &str, error: &RedisError) -> StoreError {
         match self.tell(error) {
-            StoreError::Unreachable(what) => StoreError::Unreachable(format!("{address}: {what}")),
+            StoreError::Connection(what) => StoreError::Connection(format!("{address}: {what}")),
             StoreError::Refused(what) => StoreError::Refused(format!("{address}: {what}")),
             other => other,
         }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::StoreError;
-use crate::link::Facts;
+use crate::link::ServerInfo;
 use crate::store::RedisStore;
 
 /// The only policy under which no state is evicted.
@@ -28,9 +28,9 @@ impl EvictionReport {
 
 /// The last report, and what the log already has.
 #[derive(Default)]
-pub(crate) struct Evictions(Mutex<Option<EvictionReport>>);
+pub(crate) struct EvictionMonitor(Mutex<Option<EvictionReport>>);
 
-impl Evictions {
+impl EvictionMonitor {
     /// The last report, if the server was ever asked.
     pub(crate) fn last(&self) -> Option<EvictionReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -97,7 +97,7 @@ impl RedisStore {
     }
 }
 
-fn report(memory: &Facts, stats: &Facts) -> Option<EvictionReport> {
+fn report(memory: &ServerInfo, stats: &ServerInfo) -> Option<EvictionReport> {
     let policy = memory.get("maxmemory_policy")?.to_owned();
     Some(EvictionReport { policy, evicted_keys: stats.get("evicted_keys")?.parse().ok()? })
 }

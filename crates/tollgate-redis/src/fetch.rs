@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::bounds::{CLAIM_POLL, LONGEST_CLAIM};
 use crate::error::StoreError;
 use crate::layout::shown;
-use crate::request::Reply;
+use crate::request::RawReply;
 use crate::script;
 use crate::store::RedisStore;
 
@@ -23,13 +23,13 @@ const CLAIM: &[u8] = b"C\x01";
 const CLAIM_LENGTH: usize = 17;
 
 /// The fields of a hash and their values.
-pub(crate) type Fields = HashMap<Vec<u8>, Vec<u8>>;
+pub(crate) type HashFields = HashMap<Vec<u8>, Vec<u8>>;
 
 /// A state as the server keeps it.
 pub(crate) enum StoredState {
     Nothing,
     Text(Vec<u8>),
-    Hash(Fields),
+    Hash(HashFields),
 }
 
 impl StoredState {
@@ -45,7 +45,7 @@ impl StoredState {
 }
 
 /// The value of a field, empty where there is none.
-pub(crate) fn field<'a>(fields: &'a Fields, name: &[u8]) -> &'a [u8] {
+pub(crate) fn field<'a>(fields: &'a HashFields, name: &[u8]) -> &'a [u8] {
     fields.get(name).map_or(&[], Vec::as_slice)
 }
 
@@ -81,20 +81,20 @@ async fn fetch_claimed(
     let now = store.told_time();
     let lasts = (store.connection().timeout() / 4).min(LONGEST_CLAIM).as_micros().to_string();
     let args = [now.as_bytes(), b"fetch", b"", ticket, lasts.as_bytes()];
-    let reply = Reply::read(store.connection().run(&[key], &args).await?)?;
+    let reply = RawReply::read(store.connection().run(&[key], &args).await?)?;
     let verdict = reply.verdict;
     let state = match (verdict, reply.into_first()) {
         (0, _) => StoredState::Nothing,
         (1, Some(Value::BulkString(raw))) => StoredState::Text(raw),
         (2, Some(Value::Array(items))) => StoredState::Hash(pairs(items)),
         (script::CLAIMED, _) => return Ok(Fetched::Claimed),
-        (script::FOREIGN, _) => return Err(StoreError::Foreign(shown(key))),
+        (script::FOREIGN, _) => return Err(StoreError::ForeignKey(shown(key))),
         _ => return Err(StoreError::Script("its answer is not a state".to_owned())),
     };
     Ok(Fetched::State(state))
 }
 
-fn pairs(items: Vec<Value>) -> Fields {
+fn pairs(items: Vec<Value>) -> HashFields {
     let bytes = |value: Value| match value {
         Value::BulkString(bytes) => bytes,
         _ => Vec::new(),
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(without_claim(state), state);
         }
         assert!(StoredState::Text(claimed.clone()).is_claimed());
-        let header = Fields::from([(b"h".to_vec(), claimed)]);
+        let header = HashFields::from([(b"h".to_vec(), claimed)]);
         assert!(StoredState::Hash(header).is_claimed());
         assert!(!StoredState::Nothing.is_claimed());
     }

@@ -9,7 +9,7 @@
 //! is written part by part with the length of each, to the end: no two keys are written alike.
 
 use sha2::{Digest, Sha256};
-use tollgate::{Key, KeyName, Part, port};
+use tollgate::{Key, KeyName, KeyPart, port};
 
 use crate::bounds::MAX_KEY;
 
@@ -26,7 +26,7 @@ const MAX_TAG: usize = 40;
 
 /// What a key's tag is made of. Keys with one tag lie in one slot of a Cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tagging {
+pub(crate) enum HashTag {
     /// There are no slots.
     None,
     /// The whole key: limiters with the same keys share their slots.
@@ -37,24 +37,24 @@ pub(crate) enum Tagging {
 
 /// What all keys of a limiter have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Prefix {
-    tagging: Tagging,
+pub(crate) struct KeyPrefix {
+    tagging: HashTag,
     /// From the tag's end to the key.
     rest: Vec<u8>,
 }
 
-impl Prefix {
-    pub(crate) fn new(tagging: Tagging, limiter: &str) -> Prefix {
-        Prefix { tagging, rest: format!("}}:{}:{limiter}:", limiter.len()).into_bytes() }
+impl KeyPrefix {
+    pub(crate) fn new(tagging: HashTag, limiter: &str) -> KeyPrefix {
+        KeyPrefix { tagging, rest: format!("}}:{}:{limiter}:", limiter.len()).into_bytes() }
     }
 
     /// The same with keys that are found by one part of theirs, if they are tagged at all.
-    pub(crate) fn by_part(&self, part: usize) -> Prefix {
+    pub(crate) fn by_part(&self, part: usize) -> KeyPrefix {
         let tagging = match self.tagging {
-            Tagging::None => Tagging::None,
-            _ => Tagging::Part(part),
+            HashTag::None => HashTag::None,
+            _ => HashTag::Part(part),
         };
-        Prefix { tagging, rest: self.rest.clone() }
+        KeyPrefix { tagging, rest: self.rest.clone() }
     }
 
     /// The name in Redis of `key`.
@@ -68,7 +68,7 @@ impl Prefix {
     /// The name in Redis of a key that is written already.
     pub(crate) fn written(&self, key: &[u8]) -> Vec<u8> {
         let mut name = match self.tagging {
-            Tagging::None => self.begun(""),
+            HashTag::None => self.begun(""),
             _ => self.begun(&port::written_key(key)),
         };
         let start = name.len();
@@ -81,9 +81,9 @@ impl Prefix {
         let mut name = Vec::with_capacity(HEAD.len() + self.rest.len() + 40);
         name.extend_from_slice(HEAD);
         match self.tagging {
-            Tagging::None => {}
-            Tagging::Key => tag(key, None, &mut name),
-            Tagging::Part(part) => tag(key, Some(part), &mut name),
+            HashTag::None => {}
+            HashTag::Key => tag(key, None, &mut name),
+            HashTag::Part(part) => tag(key, Some(part), &mut name),
         }
         name.extend_from_slice(&self.rest);
         name.push(b'k');
@@ -94,7 +94,7 @@ impl Prefix {
     pub(crate) fn name(&self, key: &[u8]) -> Option<KeyName> {
         let tagged = key.strip_prefix(HEAD)?;
         let end = tagged.iter().position(|byte| *byte == b'}')?;
-        if (end == 0) != (self.tagging == Tagging::None) {
+        if (end == 0) != (self.tagging == HashTag::None) {
             return None;
         }
         key_name(tagged[end..].strip_prefix(self.rest.as_slice())?)
@@ -103,7 +103,7 @@ impl Prefix {
     /// A pattern for SCAN that matches the limiter's keys, and others by chance.
     pub(crate) fn pattern(&self) -> Vec<u8> {
         let mut pattern = HEAD.to_vec();
-        if self.tagging != Tagging::None {
+        if self.tagging != HashTag::None {
             pattern.push(b'*');
         }
         literally(&self.rest, &mut pattern);
@@ -200,9 +200,9 @@ fn tag(key: &(impl Key + ?Sized), part: Option<usize>, name: &mut Vec<u8>) {
     }
 }
 
-fn write_part(part: Part<'_>, name: &mut Vec<u8>) {
+fn write_part(part: KeyPart<'_>, name: &mut Vec<u8>) {
     match part {
-        Part::Bytes(bytes) => {
+        KeyPart::Bytes(bytes) => {
             for byte in bytes {
                 match byte {
                     // A brace would end the tag.
@@ -213,9 +213,9 @@ fn write_part(part: Part<'_>, name: &mut Vec<u8>) {
                 }
             }
         }
-        Part::Number(number) => name.extend_from_slice(number.to_string().as_bytes()),
-        Part::Large(number) => name.extend_from_slice(number.to_string().as_bytes()),
-        Part::Ip(address) => name.extend_from_slice(address.to_string().as_bytes()),
+        KeyPart::Number(number) => name.extend_from_slice(number.to_string().as_bytes()),
+        KeyPart::Large(number) => name.extend_from_slice(number.to_string().as_bytes()),
+        KeyPart::Ip(address) => name.extend_from_slice(address.to_string().as_bytes()),
         _ => name.push(b'?'),
     }
 }
@@ -242,7 +242,7 @@ mod tests {
     fn no_two_keys_are_written_alike() {
         let long = "x".repeat(70_000);
         let longer = "x".repeat(70_001);
-        let prefix = |name| Prefix::new(Tagging::None, name);
+        let prefix = |name| KeyPrefix::new(HashTag::None, name);
         let mut all = vec![
             prefix("a").key("b:c"),
             prefix("a:k").key("c"),
@@ -251,12 +251,12 @@ mod tests {
             prefix("a").key(""),
             prefix("a").key(&7),
             prefix("a").key("7"),
-            Prefix::new(Tagging::Key, "a").key("}:1:a:k"),
-            Prefix::new(Tagging::Key, "a").key("%7D"),
-            Prefix::new(Tagging::Part(0), "a").key(&("b", "c")),
+            KeyPrefix::new(HashTag::Key, "a").key("}:1:a:k"),
+            KeyPrefix::new(HashTag::Key, "a").key("%7D"),
+            KeyPrefix::new(HashTag::Part(0), "a").key(&("b", "c")),
             prefix("a").key(long.as_str()),
             prefix("a").key(longer.as_str()),
-            Prefix::new(Tagging::Key, "a").key(longer.as_str()),
+            KeyPrefix::new(HashTag::Key, "a").key(longer.as_str()),
         ];
         assert!(all.iter().all(|key| key.len() < 300), "a long key is shortened");
         let count = all.len();
@@ -267,21 +267,21 @@ mod tests {
 
     #[test]
     fn a_name_is_read_back() {
-        for tagging in [Tagging::None, Tagging::Key, Tagging::Part(0), Tagging::Part(1)] {
-            let prefix = Prefix::new(tagging, "login");
+        for tagging in [HashTag::None, HashTag::Key, HashTag::Part(0), HashTag::Part(1)] {
+            let prefix = KeyPrefix::new(tagging, "login");
             let name = prefix.name(&prefix.key(&("ac}me", 42))).expect("it is the limiter's key");
             assert_eq!(name.to_string(), "(ac}me, 42)");
-            assert_eq!(Prefix::new(tagging, "logi").name(&prefix.key("ana")), None);
+            assert_eq!(KeyPrefix::new(tagging, "logi").name(&prefix.key("ana")), None);
         }
-        let tagged = Prefix::new(Tagging::Key, "login").key("ana");
-        assert_eq!(Prefix::new(Tagging::None, "login").name(&tagged), None);
+        let tagged = KeyPrefix::new(HashTag::Key, "login").key("ana");
+        assert_eq!(KeyPrefix::new(HashTag::None, "login").name(&tagged), None);
     }
 
     #[test]
     fn a_key_that_is_written_already_has_the_same_name() {
         let long = "x".repeat(70_000);
-        for tagging in [Tagging::None, Tagging::Key, Tagging::Part(0), Tagging::Part(1)] {
-            let prefix = Prefix::new(tagging, "login");
+        for tagging in [HashTag::None, HashTag::Key, HashTag::Part(0), HashTag::Part(1)] {
+            let prefix = KeyPrefix::new(tagging, "login");
             for key in [
                 ("acme", "ana"),
                 ("", "}"),
@@ -299,18 +299,18 @@ mod tests {
 
     #[test]
     fn error_names_the_rule_of_a_key_and_not_the_key() {
-        let of_rule = Prefix::new(Tagging::Key, "shop\u{1d}login\u{1e}user");
+        let of_rule = KeyPrefix::new(HashTag::Key, "shop\u{1d}login\u{1e}user");
         assert_eq!(shown(&of_rule.key("ana@example.com")), "a redis key of \"login\"");
-        let of_limiter = Prefix::new(Tagging::None, "per user");
+        let of_limiter = KeyPrefix::new(HashTag::None, "per user");
         assert_eq!(shown(&of_limiter.key("ana")), "a redis key of \"per user\"");
         assert_eq!(shown(b"tg:{}:shared:shop"), "the redis key \"tg:{}:shared:shop\"");
     }
 
     #[test]
     fn keys_of_one_partition_share_a_slot() {
-        let per_user = Prefix::new(Tagging::Part(0), "per user");
-        let per_route = Prefix::new(Tagging::Part(1), "per route");
-        let tenant = Prefix::new(Tagging::Key, "tenant");
+        let per_user = KeyPrefix::new(HashTag::Part(0), "per user");
+        let per_route = KeyPrefix::new(HashTag::Part(1), "per route");
+        let tenant = KeyPrefix::new(HashTag::Key, "tenant");
         let keys = |tenant_name: &str| {
             let (user, route) = ((tenant_name, 42), ("/search", tenant_name));
             [per_user.key(&user), per_route.key(&route), tenant.key(tenant_name)]

@@ -65,12 +65,12 @@ pub use charge::{RedisCharge, RedisDecisions};
 pub use error::StoreError;
 pub use eviction::EvictionReport;
 pub use gate::{
-    FallbackCounts, GateError, KeptHold, LeaseCounts, RedisGate, RedisGateBuilder, RedisGateKeys,
-    RedisHold,
+    DetachedReservation, FallbackCounts, GateError, LeaseStats, RedisGate, RedisGateBuilder,
+    RedisGateReservation, RuleKeyScan,
 };
 pub use histogram::Histogram;
 pub use limiter::RedisLimiter;
-pub use operate::{Progress, RedisKeys};
+pub use operate::{KeyScan, ResetProgress};
 pub use outage::{Health, Outage};
 pub use reservation::{RedisReservation, RedisReserveError};
 pub use store::{RedisStore, RedisStoreBuilder};

@@ -4,54 +4,58 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::port::{Return, State, Tries};
-use tollgate::{Decision, Key, Limit, Status, Taken};
+use tollgate::port::{LeaseRefund, PartialCharge, ScriptState};
+use tollgate::{Decision, Key, KeyStatus, Limit, PartialGrant};
 
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::charge::RedisCharge;
 use crate::error::StoreError;
-use crate::layout::{Prefix, Tagging};
-use crate::request::{Asked, Met, Mode};
+use crate::layout::{HashTag, KeyPrefix};
+use crate::request::{ScriptCharge, ScriptMode, ScriptReply};
 use crate::reservation::{RedisReservation, RedisReserveError};
-use crate::script::{self, Packed};
+use crate::script::{self, PackedBytes};
 use crate::store::RedisStore;
-use crate::terms::Terms;
+use crate::terms::ScriptLimitCodec;
 
 /// A limit over many keys, whose state a [`RedisStore`] keeps for every process that asks.
 /// Clones are the same limiter.
 #[derive(Clone)]
 pub struct RedisLimiter {
     pub(crate) store: RedisStore,
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<RedisLimiterInner>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct RedisLimiterInner {
     pub(crate) name: Arc<str>,
-    pub(crate) terms: Terms,
-    pub(crate) prefix: Prefix,
+    pub(crate) terms: ScriptLimitCodec,
+    pub(crate) prefix: KeyPrefix,
     /// The calendar's window that was last asked for: from a moment in it to its end. Held only
     /// to copy or to replace it.
     window: Mutex<[u64; 2]>,
 }
 
-impl Inner {
-    pub(crate) fn new(tagging: Tagging, name: &str, limit: Limit) -> Result<Inner, StoreError> {
-        Ok(Inner {
+impl RedisLimiterInner {
+    pub(crate) fn new(
+        tagging: HashTag,
+        name: &str,
+        limit: Limit,
+    ) -> Result<RedisLimiterInner, StoreError> {
+        Ok(RedisLimiterInner {
             name: name.into(),
-            terms: Terms::new(limit)?,
-            prefix: Prefix::new(tagging, name),
+            terms: ScriptLimitCodec::new(limit)?,
+            prefix: KeyPrefix::new(tagging, name),
             window: Mutex::new([0, 0]),
         })
     }
 
     /// A charge as the script reads it.
     pub(crate) fn charge(&self, cost: u64) -> Vec<u8> {
-        self.add_charge(cost, Packed::default()).0
+        self.add_charge(cost, PackedBytes::default()).0
     }
 
     /// The same behind others.
-    pub(crate) fn add_charge(&self, cost: u64, charges: Packed) -> Packed {
+    pub(crate) fn add_charge(&self, cost: u64, charges: PackedBytes) -> PackedBytes {
         let window = *self.window.lock().unwrap_or_else(PoisonError::into_inner);
         self.terms.charge(cost, window, charges)
     }
@@ -74,8 +78,8 @@ impl RedisLimiter {
         name: &str,
         limit: Limit,
     ) -> Result<RedisLimiter, StoreError> {
-        let tagging = if store.connection().is_cluster() { Tagging::Key } else { Tagging::None };
-        Ok(RedisLimiter { store, inner: Arc::new(Inner::new(tagging, name, limit)?) })
+        let tagging = if store.connection().is_cluster() { HashTag::Key } else { HashTag::None };
+        Ok(RedisLimiter { store, inner: Arc::new(RedisLimiterInner::new(tagging, name, limit)?) })
     }
 
     /// The same limiter, whose keys lie in a Cluster by one part of theirs alone, the first being 0.
@@ -99,8 +103,8 @@ impl RedisLimiter {
     /// ```
     #[must_use]
     pub fn partition_by(&self, part: usize) -> RedisLimiter {
-        let Inner { name, terms, prefix, .. } = &*self.inner;
-        let inner = Inner {
+        let RedisLimiterInner { name, terms, prefix, .. } = &*self.inner;
+        let inner = RedisLimiterInner {
             name: name.clone(),
             terms: terms.clone(),
             prefix: prefix.by_part(part),
@@ -136,13 +140,13 @@ impl RedisLimiter {
         self.check_asked(asked).await
     }
 
-    async fn check_asked(&self, asked: Asked<'_>) -> Result<Decision, StoreError> {
+    async fn check_asked(&self, asked: ScriptCharge<'_>) -> Result<Decision, StoreError> {
         let (cost, ported) = (asked.cost, &self.inner.terms.ported);
         let takes = cost > 0 && self.inner.is_possible(cost);
-        let mode = if takes { Mode::Take } else { Mode::Look };
+        let mode = if takes { ScriptMode::Take } else { ScriptMode::Look };
         let (met, state) = self.ask(asked, mode).await?;
         let decision = ported.decide(&state, met.now, cost);
-        if mode == Mode::Take {
+        if mode == ScriptMode::Take {
             agree(met.fits, &decision)?;
         }
         Ok(decision)
@@ -161,7 +165,7 @@ impl RedisLimiter {
     /// # Errors
     /// Where the store has no answer.
     pub async fn peek_n(&self, key: impl Key, cost: u64) -> Result<Decision, StoreError> {
-        let (met, state) = self.ask(self.asked(&key, cost), Mode::Look).await?;
+        let (met, state) = self.ask(self.asked(&key, cost), ScriptMode::Look).await?;
         Ok(self.inner.terms.ported.peek(&state, met.now, cost))
     }
 
@@ -169,8 +173,8 @@ impl RedisLimiter {
     ///
     /// # Errors
     /// Where the store has no answer.
-    pub async fn status(&self, key: impl Key) -> Result<Status, StoreError> {
-        let (met, state) = self.ask(self.asked(&key, 1), Mode::Look).await?;
+    pub async fn status(&self, key: impl Key) -> Result<KeyStatus, StoreError> {
+        let (met, state) = self.ask(self.asked(&key, 1), ScriptMode::Look).await?;
         Ok(self.inner.terms.ported.status(&state, met.now))
     }
 
@@ -180,21 +184,21 @@ impl RedisLimiter {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub async fn take_up_to(&self, key: impl Key, most: u64) -> Result<Taken, StoreError> {
+    pub async fn take_up_to(&self, key: impl Key, most: u64) -> Result<PartialGrant, StoreError> {
         let key = self.inner.prefix.key(&key);
-        let mut tries = Tries::new(most);
+        let mut tries = PartialCharge::new(most);
         let mut units = most.min(self.inner.terms.ported.capacity());
         loop {
-            let asked = Asked { limiter: &self.inner, key: key.clone(), cost: units };
+            let asked = ScriptCharge { limiter: &self.inner, key: key.clone(), cost: units };
             let decision = self.check_asked(asked).await?;
             if decision.is_allowed() {
-                return Ok(Taken { units, decision });
+                return Ok(PartialGrant { units, decision });
             }
             // A single unit that is not there is the answer.
             let left = decision.remaining().clamp(1, units.max(2) - 1);
             match tries.next(left).filter(|_| units > 1) {
                 Some(fewer) => units = fewer,
-                None => return Ok(Taken { units: 0, decision }),
+                None => return Ok(PartialGrant { units: 0, decision }),
             }
         }
     }
@@ -215,7 +219,7 @@ impl RedisLimiter {
 
     /// Gives back what a lease took: what a gate does, for tests.
     #[doc(hidden)]
-    pub async fn give_back_lent(&self, key: impl Key, back: Return) -> Result<(), StoreError> {
+    pub async fn give_back_lent(&self, key: impl Key, back: LeaseRefund) -> Result<(), StoreError> {
         self.store.give_back_lent(&self.inner, &self.inner.prefix.key(&key), back).await
     }
 
@@ -260,13 +264,17 @@ impl RedisLimiter {
         RedisCharge::new(self, self.inner.prefix.key(&key))
     }
 
-    fn asked(&self, key: &impl Key, cost: u64) -> Asked<'_> {
-        Asked { limiter: &self.inner, key: self.inner.prefix.key(key), cost }
+    fn asked(&self, key: &impl Key, cost: u64) -> ScriptCharge<'_> {
+        ScriptCharge { limiter: &self.inner, key: self.inner.prefix.key(key), cost }
     }
 
-    async fn ask(&self, asked: Asked<'_>, mode: Mode) -> Result<(Met, State), StoreError> {
+    async fn ask(
+        &self,
+        asked: ScriptCharge<'_>,
+        mode: ScriptMode,
+    ) -> Result<(ScriptReply, ScriptState), StoreError> {
         let mut met = self.store.ask(&[asked], mode).await?;
-        let state = met.states.pop().unwrap_or(State::New);
+        let state = met.states.pop().unwrap_or(ScriptState::New);
         Ok((met, state))
     }
 }

@@ -11,9 +11,9 @@ use redis::{
 use tokio::time::timeout;
 
 use crate::bounds::WAITING_COMMANDS;
-use crate::error::{StoreError, Teller};
+use crate::error::{ErrorMapper, StoreError};
 use crate::protocol;
-use crate::routed::{Address, probe_key, ranges};
+use crate::routed::{NodeAddress, probe_key, ranges};
 use crate::script;
 use crate::sentinel::Sentinels;
 use crate::target::shown;
@@ -25,18 +25,18 @@ const OLDEST: (u64, u64) = (6, 2);
 const PROBE_KEY: &str = "tg:{}:probe";
 
 /// How to get a link.
-pub(crate) struct Dialer {
-    end: End,
+pub(crate) struct Connector {
+    end: Endpoint,
     address: String,
-    teller: Teller,
+    teller: ErrorMapper,
     connect_timeout: Duration,
 }
 
 /// What stands at the other end.
-enum End {
+enum Endpoint {
     Server(Box<ConnectionInfo>),
     /// A node of a Cluster.
-    Node(Box<ConnectionInfo>, Address),
+    Node(Box<ConnectionInfo>, NodeAddress),
     /// Whom they name, asked at every dial.
     Sentinels(Sentinels),
 }
@@ -45,22 +45,26 @@ enum End {
 #[derive(Clone)]
 pub(crate) struct Link(MultiplexedConnection);
 
-impl Dialer {
-    pub(crate) fn to_server(info: ConnectionInfo, connect_timeout: Duration) -> Dialer {
+impl Connector {
+    pub(crate) fn to_server(info: ConnectionInfo, connect_timeout: Duration) -> Connector {
         let (address, teller) = (shown(info.addr()), teller(&info, connect_timeout));
-        Dialer { end: End::Server(Box::new(info)), address, teller, connect_timeout }
+        Connector { end: Endpoint::Server(Box::new(info)), address, teller, connect_timeout }
     }
 
-    pub(crate) fn to_node(info: ConnectionInfo, at: Address, connect_timeout: Duration) -> Dialer {
+    pub(crate) fn to_node(
+        info: ConnectionInfo,
+        at: NodeAddress,
+        connect_timeout: Duration,
+    ) -> Connector {
         let (address, teller) = (at.to_string(), teller(&info, connect_timeout));
-        Dialer { end: End::Node(Box::new(info), at), address, teller, connect_timeout }
+        Connector { end: Endpoint::Node(Box::new(info), at), address, teller, connect_timeout }
     }
 
-    pub(crate) fn by_sentinels(sentinels: Sentinels, connect_timeout: Duration) -> Dialer {
+    pub(crate) fn by_sentinels(sentinels: Sentinels, connect_timeout: Duration) -> Connector {
         let mut teller = teller(&sentinels.server, connect_timeout);
         teller.secrets.extend(sentinels.seeds.iter().flat_map(secrets));
         let address = sentinels.address();
-        Dialer { end: End::Sentinels(sentinels), address, teller, connect_timeout }
+        Connector { end: Endpoint::Sentinels(sentinels), address, teller, connect_timeout }
     }
 
     /// Where it leads to, without user and password.
@@ -70,21 +74,21 @@ impl Dialer {
 
     /// Whether a redirection to another node is an answer like any other.
     pub(crate) fn is_node(&self) -> bool {
-        matches!(self.end, End::Node(..))
+        matches!(self.end, Endpoint::Node(..))
     }
 
     /// A link to a server that can be used.
     pub(crate) async fn dial(&self) -> Result<Link, StoreError> {
-        let late = StoreError::TimedOut(self.connect_timeout);
+        let late = StoreError::Timeout(self.connect_timeout);
         let dialed = async {
             match &self.end {
-                End::Server(info) | End::Node(info, _) => {
+                Endpoint::Server(info) | Endpoint::Node(info, _) => {
                     let link = self.connect(info).await?;
                     let facts = link.info("server").await.map_err(|error| self.tell(&error))?;
                     self.see_that_it_fits(&facts, &self.address)?;
                     Ok(link)
                 }
-                End::Sentinels(sentinels) => sentinels.dial(self).await,
+                Endpoint::Sentinels(sentinels) => sentinels.dial(self).await,
             }
         };
         let dialed = timeout(self.connect_timeout, dialed).await.unwrap_or(Err(late));
@@ -95,11 +99,11 @@ impl Dialer {
     /// What is wrong with the URL if the server speaks TLS and the URL does not, or the reverse. A
     /// handshake with a server that speaks no TLS may never end.
     async fn protocol_mismatch(&self, error: &StoreError) -> Option<StoreError> {
-        let (End::Server(info) | End::Node(info, _)) = &self.end else { return None };
+        let (Endpoint::Server(info) | Endpoint::Node(info, _)) = &self.end else { return None };
         let by_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         match error {
-            StoreError::Unreachable(_) => {}
-            StoreError::TimedOut(_) if by_tls => {}
+            StoreError::Connection(_) => {}
+            StoreError::Timeout(_) if by_tls => {}
             _ => return None,
         }
         protocol::mismatch(info, self.is_node(), &self.address).await
@@ -122,7 +126,7 @@ impl Dialer {
     pub(crate) async fn probe(&self, link: &Link, within: Duration) -> Result<(), StoreError> {
         match timeout(within, self.ask_probe(link)).await {
             Ok(answer) => answer.map_err(|error| self.tell(&error)),
-            Err(_) => Err(StoreError::TimedOut(within)),
+            Err(_) => Err(StoreError::Timeout(within)),
         }
     }
 
@@ -130,8 +134,8 @@ impl Dialer {
     /// a replica, too, by a server that is out of memory, and to a user who may run no script.
     pub(crate) async fn ask_probe(&self, link: &Link) -> Result<(), RedisError> {
         let key = match &self.end {
-            End::Server(_) | End::Sentinels(_) => PROBE_KEY.to_owned(),
-            End::Node(_, at) => {
+            Endpoint::Server(_) | Endpoint::Sentinels(_) => PROBE_KEY.to_owned(),
+            Endpoint::Node(_, at) => {
                 let slots = link.ask(cmd("CLUSTER").arg("SLOTS")).await?;
                 // One that serves nothing has nothing to write: that it answers is enough.
                 let Some(key) = probe_key(&ranges(slots, at), at) else { return Ok(()) };
@@ -161,11 +165,11 @@ impl Dialer {
         self.teller.tell_at(address, error)
     }
 
-    pub(crate) fn see_that_it_fits(&self, facts: &Facts, at: &str) -> Result<(), StoreError> {
+    pub(crate) fn see_that_it_fits(&self, facts: &ServerInfo, at: &str) -> Result<(), StoreError> {
         let version = facts.get("redis_version").unwrap_or("unknown");
         let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
         if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
-            return Err(StoreError::Unsuitable(format!(
+            return Err(StoreError::Incompatible(format!(
                 "the server's version is {version}, must be at least 6.2"
             )));
         }
@@ -183,7 +187,7 @@ impl Dialer {
             ),
             _ => return Ok(()),
         };
-        Err(StoreError::Unsuitable(wrong))
+        Err(StoreError::Incompatible(wrong))
     }
 }
 
@@ -203,17 +207,17 @@ impl Link {
     }
 
     /// What the server says of itself in one section of INFO.
-    pub(crate) async fn info(&self, section: &str) -> Result<Facts, RedisError> {
-        Ok(Facts::read(self.ask(cmd("INFO").arg(section)).await?))
+    pub(crate) async fn info(&self, section: &str) -> Result<ServerInfo, RedisError> {
+        Ok(ServerInfo::read(self.ask(cmd("INFO").arg(section)).await?))
     }
 }
 
 /// An answer to INFO.
-pub(crate) struct Facts(String);
+pub(crate) struct ServerInfo(String);
 
-impl Facts {
-    pub(crate) fn read(answer: Value) -> Facts {
-        Facts(match answer {
+impl ServerInfo {
+    pub(crate) fn read(answer: Value) -> ServerInfo {
+        ServerInfo(match answer {
             Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
             _ => String::new(),
@@ -226,8 +230,8 @@ impl Facts {
     }
 }
 
-fn teller(info: &ConnectionInfo, timeout: Duration) -> Teller {
-    Teller { secrets: secrets(info).collect(), timeout }
+fn teller(info: &ConnectionInfo, timeout: Duration) -> ErrorMapper {
+    ErrorMapper { secrets: secrets(info).collect(), timeout }
 }
 
 fn secrets(info: &ConnectionInfo) -> impl Iterator<Item = String> + '_ {

@@ -2,12 +2,12 @@
 
 use futures_util::future::try_join_all;
 use redis::{Value, cmd};
-use tollgate::{Key, KeyName, Part};
+use tollgate::{Key, KeyName, KeyPart};
 
 use crate::bounds::SCAN_COUNT;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
-use crate::routed::Node;
+use crate::routed::ClusterNode;
 use crate::store::RedisStore;
 
 /// Where a scan begins.
@@ -16,7 +16,7 @@ const START: &[u8] = b"0";
 /// How far a long operation has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct ResetProgress {
     /// Keys of the limiter that were looked at.
     pub seen: u64,
     /// Keys that were made new.
@@ -28,31 +28,31 @@ pub struct Progress {
 /// Keys that are there all the while are met at least once, maybe more often; checks go on. In a
 /// Cluster every node that serves slots is walked; keys that are moved meanwhile may be missed.
 #[derive(Debug)]
-pub struct RedisKeys<'a> {
+pub struct KeyScan<'a> {
     limiter: &'a RedisLimiter,
-    scan: Scan,
+    scan: ScanState,
 }
 
 /// A walk through the keys of the server that match a pattern.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub(crate) struct ScanState {
     pattern: Vec<u8>,
     /// The nodes of a Cluster that are still to be walked, the one being walked last; `None` before
     /// the first step.
-    nodes: Option<Vec<Node>>,
+    nodes: Option<Vec<ClusterNode>>,
     /// `None` at the end.
     cursor: Option<Vec<u8>>,
     /// How many nodes are still to be walked, where that is known before they are.
     remaining: Option<usize>,
 }
 
-impl Scan {
-    pub(crate) fn new(pattern: Vec<u8>) -> Scan {
-        Scan { pattern, nodes: None, cursor: Some(START.to_vec()), remaining: None }
+impl ScanState {
+    pub(crate) fn new(pattern: Vec<u8>) -> ScanState {
+        ScanState { pattern, nodes: None, cursor: Some(START.to_vec()), remaining: None }
     }
 
     /// From a place that [`place`](Self::place) gave.
-    pub(crate) fn at(pattern: Vec<u8>, place: &str) -> Option<Scan> {
+    pub(crate) fn at(pattern: Vec<u8>, place: &str) -> Option<ScanState> {
         let (remaining, cursor) = place.split_once('.')?;
         let remaining = match remaining {
             "" => None,
@@ -60,7 +60,7 @@ impl Scan {
         };
         let is_number = cursor.parse::<u64>().is_ok();
         let cursor = is_number.then(|| cursor.as_bytes().to_vec());
-        cursor.map(|cursor| Scan { pattern, nodes: None, cursor: Some(cursor), remaining })
+        cursor.map(|cursor| ScanState { pattern, nodes: None, cursor: Some(cursor), remaining })
     }
 
     /// Where the next step begins; `None` at the end.
@@ -127,7 +127,7 @@ pub(crate) async fn unlink(store: &RedisStore, keys: &[&Vec<u8>]) -> Result<u64,
     Ok(try_join_all(answers).await?.into_iter().map(count).sum())
 }
 
-impl RedisKeys<'_> {
+impl KeyScan<'_> {
     /// The keys of the next step, which may be none; `None` at the end.
     ///
     /// # Errors
@@ -141,8 +141,8 @@ impl RedisKeys<'_> {
 
 impl RedisLimiter {
     /// The keys that something is known of.
-    pub fn keys(&self) -> RedisKeys<'_> {
-        RedisKeys { limiter: self, scan: Scan::new(self.inner.prefix.pattern()) }
+    pub fn keys(&self) -> KeyScan<'_> {
+        KeyScan { limiter: self, scan: ScanState::new(self.inner.prefix.pattern()) }
     }
 
     /// Makes all keys of this limiter new, and says how far it has come after every step.
@@ -150,7 +150,10 @@ impl RedisLimiter {
     ///
     /// # Errors
     /// Where the store has no answer; keys that were made new until then stay so.
-    pub async fn reset_all(&self, progress: impl FnMut(Progress)) -> Result<Progress, StoreError> {
+    pub async fn reset_all(
+        &self,
+        progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
         self.reset_where(|_| true, progress).await
     }
 
@@ -162,8 +165,8 @@ impl RedisLimiter {
     pub async fn reset_prefix(
         &self,
         prefix: impl AsRef<[u8]>,
-        progress: impl FnMut(Progress),
-    ) -> Result<Progress, StoreError> {
+        progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
         let prefix = prefix.as_ref();
         self.reset_where(|name| begins_with(name, prefix), progress).await
     }
@@ -171,10 +174,10 @@ impl RedisLimiter {
     async fn reset_where(
         &self,
         is_meant: impl Fn(&KeyName) -> bool,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<Progress, StoreError> {
-        let mut done = Progress::default();
-        let mut walk = Scan::new(self.inner.prefix.pattern());
+        mut progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
+        let mut done = ResetProgress::default();
+        let mut walk = ScanState::new(self.inner.prefix.pattern());
         while let Some(keys) = walk.step(&self.store).await? {
             let own = keys.iter().filter_map(|key| Some((key, self.inner.prefix.name(key)?)));
             let own: Vec<(&Vec<u8>, KeyName)> = own.collect();
@@ -191,7 +194,7 @@ impl RedisLimiter {
 pub(crate) fn begins_with(name: &KeyName, prefix: &[u8]) -> bool {
     let mut first = None;
     name.parts(&mut |part| {
-        let begins = matches!(part, Part::Bytes(bytes) if bytes.starts_with(prefix));
+        let begins = matches!(part, KeyPart::Bytes(bytes) if bytes.starts_with(prefix));
         first.get_or_insert(begins);
     });
     first.unwrap_or(false)

@@ -14,7 +14,7 @@ pub struct Health {
     pub connected: bool,
     /// Whether there has ever been a connection; in a Cluster, whether it was ever learnt who serves
     /// what. Before, it is not known whether the store is there: see [`RedisStore::probe`](crate::RedisStore::probe).
-    pub reached: bool,
+    pub ever_connected: bool,
     /// The outage that goes on, if there is one: calls fail at once until it has ended. In a Cluster
     /// it is a node's, and the calls on that node's keys fail; where several are away, this is the one
     /// that has been for the longest time.
@@ -24,7 +24,7 @@ pub struct Health {
     /// How many calls got no answer because of the store, those during outages included.
     pub failed_calls: u64,
     /// How many requests were refused without asking the server: their keys had just been refused.
-    pub denied_locally: u64,
+    pub cached_denials: u64,
 }
 
 /// A time in which the store is not asked, but for one probe every now and then.
@@ -34,9 +34,9 @@ pub struct Outage {
     /// Which server is away: its host and port, or what the Sentinels call it.
     pub address: String,
     /// How long it has lasted.
-    pub lasted: Duration,
+    pub duration: Duration,
     /// What the last try came to.
-    pub why: StoreError,
+    pub cause: StoreError,
     /// How many calls it has cost.
     pub failed_calls: u64,
 }

@@ -35,7 +35,7 @@ pub(crate) async fn mismatch(info: &ConnectionInfo, is_node: bool, at: &str) -> 
         (&BROKEN_HELLO, TLS, wrong)
     };
     let answer = timeout(PROTOCOL_TEST, first_byte(host, port, question)).await.ok().flatten()?;
-    first.contains(&answer).then(|| StoreError::Unsuitable(format!("{at} {wrong}")))
+    first.contains(&answer).then(|| StoreError::Incompatible(format!("{at} {wrong}")))
 }
 
 /// The first byte that a server answers.

@@ -11,16 +11,16 @@ const KNOWN: &str = "must be none but protocol; ca, cert and key for tls; db, us
 const PASSED_ON: [&str; 4] = ["protocol", "db", "user", "pass"];
 
 /// Names and values as they are written.
-pub(crate) struct Query<'a>(Vec<(&'a str, &'a str)>);
+pub(crate) struct UrlQuery<'a>(Vec<(&'a str, &'a str)>);
 
-impl<'a> Query<'a> {
+impl<'a> UrlQuery<'a> {
     /// The query of a URL, and what is before and after it.
-    pub(crate) fn of(url: &'a str) -> (&'a str, Query<'a>, &'a str) {
+    pub(crate) fn of(url: &'a str) -> (&'a str, UrlQuery<'a>, &'a str) {
         let (rest, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
         let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        (before, Query(pairs.collect()), fragment)
+        (before, UrlQuery(pairs.collect()), fragment)
     }
 
     /// Takes out the value of `name`, if it is there.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tollgate::port::State;
+use tollgate::port::ScriptState;
 
 use crate::bounds::{MAX_RESERVATION, TRIES};
-use crate::denied::Place;
+use crate::denied::CacheSlot;
 use crate::error::StoreError;
 use crate::fetch::{self, Conversion};
 use crate::layout::shown;
-use crate::limiter::Inner;
+use crate::limiter::RedisLimiterInner;
 use crate::rescale::{self, Replacement};
-use crate::reservation::Claim;
-use crate::script::{self, Packed};
+use crate::reservation::OpenRedisReservation;
+use crate::script::{self, PackedBytes};
 use crate::store::RedisStore;
 
 /// About what a charge takes that is sent.
@@ -23,8 +23,8 @@ const PACKED_CHARGE: usize = 80;
 
 /// A charge on its way to the script.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
-    pub(crate) limiter: &'a Arc<Inner>,
+pub(crate) struct ScriptCharge<'a> {
+    pub(crate) limiter: &'a Arc<RedisLimiterInner>,
     /// The key's name in Redis.
     pub(crate) key: Vec<u8>,
     pub(crate) cost: u64,
@@ -32,58 +32,61 @@ pub(crate) struct Asked<'a> {
 
 /// Whether charges that fit are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ScriptMode {
     Take,
     Look,
 }
 
 /// A reservation on its way: its time-out, and each charge's ticket with its units and amount.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct ScriptReservation {
     pub(crate) timeout: String,
     pub(crate) tickets: Vec<Vec<u8>>,
 }
 
-impl Hold {
-    pub(crate) fn of(claims: &[Claim], timeout: Duration) -> Hold {
+impl ScriptReservation {
+    pub(crate) fn of(claims: &[OpenRedisReservation], timeout: Duration) -> ScriptReservation {
         let timeout = timeout.min(MAX_RESERVATION).as_micros().to_string();
-        Hold { timeout, tickets: claims.iter().map(Claim::record).collect() }
+        ScriptReservation {
+            timeout,
+            tickets: claims.iter().map(OpenRedisReservation::record).collect(),
+        }
     }
 }
 
 /// What goes with the charges of several rules: which are whose, and the keys of the rules' blocks.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct ScriptRules {
     pub(crate) packed: Vec<u8>,
     pub(crate) blocks: Vec<Vec<u8>>,
 }
 
 /// How charges are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How<'a> {
-    pub(crate) mode: Mode,
-    pub(crate) hold: Option<&'a Hold>,
-    pub(crate) rules: Option<&'a Rules>,
-    /// Whether states of other numbers are left as they are: [`Met::is_scaled`] then says that there are
+pub(crate) struct CallOptions<'a> {
+    pub(crate) mode: ScriptMode,
+    pub(crate) hold: Option<&'a ScriptReservation>,
+    pub(crate) rules: Option<&'a ScriptRules>,
+    /// Whether states of other numbers are left as they are: [`ScriptReply::is_scaled`] then says that there are
     /// some, and nothing else is known.
     pub(crate) leaves_numbers: bool,
 }
 
-impl From<Mode> for How<'_> {
-    fn from(mode: Mode) -> Self {
-        How { mode, hold: None, rules: None, leaves_numbers: false }
+impl From<ScriptMode> for CallOptions<'_> {
+    fn from(mode: ScriptMode) -> Self {
+        CallOptions { mode, hold: None, rules: None, leaves_numbers: false }
     }
 }
 
 /// What the script met.
 #[derive(Debug)]
-pub(crate) struct Met {
+pub(crate) struct ScriptReply {
     /// Microseconds since 1970.
     pub(crate) now: u64,
     /// Whether every charge fits.
     pub(crate) fits: bool,
     /// Each key's state before anything was taken.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: Vec<ScriptState>,
     /// Whether what does not fit is held by others who are on their way, so that it may fit soon.
     pub(crate) is_contended: bool,
     /// Whether one of them is kept in other numbers than those that ask.
@@ -92,11 +95,11 @@ pub(crate) struct Met {
     pub(crate) rules: Vec<u8>,
 }
 
-impl Met {
+impl ScriptReply {
     /// A refusal by what is known here.
-    pub(crate) fn refused(now: u64, states: Vec<State>) -> Met {
+    pub(crate) fn refused(now: u64, states: Vec<ScriptState>) -> ScriptReply {
         let (is_contended, is_scaled, rules) = (false, false, Vec::new());
-        Met { now, fits: false, states, is_contended, is_scaled, rules }
+        ScriptReply { now, fits: false, states, is_contended, is_scaled, rules }
     }
 
     /// Whether a denial may be repeated without asking. What a request on its way holds may be back
@@ -108,20 +111,20 @@ impl Met {
 }
 
 /// An answer of the script: the time, what came of it, and more.
-pub(crate) struct Reply {
+pub(crate) struct RawReply {
     pub(crate) now: u64,
     pub(crate) verdict: i64,
     rest: Vec<Value>,
 }
 
-impl Reply {
-    pub(crate) fn read(value: Value) -> Result<Reply, StoreError> {
+impl RawReply {
+    pub(crate) fn read(value: Value) -> Result<RawReply, StoreError> {
         let broken = || StoreError::Script("its answer is not a list of numbers".to_owned());
         let Value::Array(values) = value else { return Err(broken()) };
         let mut values = values.into_iter();
         match (values.next(), values.next()) {
             (Some(Value::Int(now)), Some(Value::Int(verdict))) => {
-                Ok(Reply { now: script::micros(now), verdict, rest: values.collect() })
+                Ok(RawReply { now: script::micros(now), verdict, rest: values.collect() })
             }
             _ => Err(broken()),
         }
@@ -142,14 +145,17 @@ impl Reply {
 
     /// What was met at each charge: a state, or `None` where it is of other numbers. Then what the
     /// script says of rules.
-    fn met(self, charges: &[Asked<'_>]) -> Result<(Vec<Option<State>>, Vec<u8>), StoreError> {
+    fn met(
+        self,
+        charges: &[ScriptCharge<'_>],
+    ) -> Result<(Vec<Option<ScriptState>>, Vec<u8>), StoreError> {
         let lacks = || StoreError::Script("its answer lacks a state".to_owned());
         let mut values = self.rest.into_iter();
         let mut states = Vec::with_capacity(charges.len());
         for charge in charges {
             let terms = &charge.limiter.terms;
             states.push(match values.next() {
-                Some(Value::Nil) => Some(State::New),
+                Some(Value::Nil) => Some(ScriptState::New),
                 Some(Value::Int(script::OTHER)) => None,
                 Some(Value::BulkString(raw)) => {
                     let words =
@@ -165,13 +171,16 @@ impl Reply {
     }
 
     /// What a request met that was decided, each state in the numbers that asked.
-    pub(crate) fn met_as_asked(self, charges: &[Asked<'_>]) -> Result<Met, StoreError> {
+    pub(crate) fn met_as_asked(
+        self,
+        charges: &[ScriptCharge<'_>],
+    ) -> Result<ScriptReply, StoreError> {
         let (now, fits, is_contended) = (self.now, self.verdict == 1, self.verdict == script::HELD);
         let (states, rules) = self.met(charges)?;
-        let states: Option<Vec<State>> = states.into_iter().collect();
+        let states: Option<Vec<ScriptState>> = states.into_iter().collect();
         let states =
             states.ok_or_else(|| StoreError::Script("its answer lacks a state".to_owned()))?;
-        Ok(Met { now, fits, states, is_contended, is_scaled: false, rules })
+        Ok(ScriptReply { now, fits, states, is_contended, is_scaled: false, rules })
     }
 }
 
@@ -180,11 +189,11 @@ impl RedisStore {
     /// was just refused is refused again without asking; of rules, their gate sees to that.
     pub(crate) async fn ask(
         &self,
-        charges: &[Asked<'_>],
-        how: impl Into<How<'_>>,
-    ) -> Result<Met, StoreError> {
+        charges: &[ScriptCharge<'_>],
+        how: impl Into<CallOptions<'_>>,
+    ) -> Result<ScriptReply, StoreError> {
         let how = how.into();
-        let is_known_here = how.rules.is_none() && how.mode == Mode::Take;
+        let is_known_here = how.rules.is_none() && how.mode == ScriptMode::Take;
         let places = match is_known_here.then(|| self.denials().look(charges)) {
             Some(Ok(met)) => return Ok(met),
             Some(Err(places)) => places,
@@ -192,7 +201,7 @@ impl RedisStore {
         };
         let asking = pin!(self.ask_until_answered(charges, how));
         let met = self.connection().within(asking).await;
-        if how.rules.is_none() && how.mode == Mode::Look {
+        if how.rules.is_none() && how.mode == ScriptMode::Look {
             // The next check agrees with it.
             charges.iter().for_each(|charge| self.denials().forget(&charge.key));
         }
@@ -205,10 +214,10 @@ impl RedisStore {
     /// Tells the deny cache what came of a take.
     pub(crate) fn remember(
         &self,
-        charges: &[Asked<'_>],
-        how: How<'_>,
-        places: &[Place],
-        met: &Met,
+        charges: &[ScriptCharge<'_>],
+        how: CallOptions<'_>,
+        places: &[CacheSlot],
+        met: &ScriptReply,
     ) {
         if met.fits {
             self.denials().outdate(places);
@@ -222,9 +231,9 @@ impl RedisStore {
     /// The same; the caller bounds the time.
     pub(crate) async fn ask_until_answered(
         &self,
-        charges: &[Asked<'_>],
-        how: How<'_>,
-    ) -> Result<Met, StoreError> {
+        charges: &[ScriptCharge<'_>],
+        how: CallOptions<'_>,
+    ) -> Result<ScriptReply, StoreError> {
         // Converted states, by charge.
         let mut replaced: Vec<Replacement> = Vec::new();
         let mut conversion: Option<Box<Conversion<'_>>> = None;
@@ -247,21 +256,24 @@ impl RedisStore {
                     }
                     self.count_redated(replaced.iter().filter(|one| one.is_redated).count());
                     let (fits, is_contended) = (verdict == 1, verdict == script::HELD);
-                    return Ok(Met { now, fits, states, is_contended, is_scaled, rules });
+                    return Ok(ScriptReply { now, fits, states, is_contended, is_scaled, rules });
                 }
                 continue;
             }
             if verdict == script::FOREIGN {
                 let blocks = how.rules.map_or(&[][..], |rules| &rules.blocks);
                 let key = number.checked_sub(charges.len()).and_then(|number| blocks.get(number));
-                return Err(StoreError::Foreign(shown(key.map_or(&[], Vec::as_slice))));
+                return Err(StoreError::ForeignKey(shown(key.map_or(&[], Vec::as_slice))));
             }
             let Some(culprit) = charges.get(number) else {
                 return Err(StoreError::Script("its answer names no charge".to_owned()));
             };
             match verdict {
                 script::OTHER if how.leaves_numbers => {
-                    return Ok(Met { is_scaled: true, ..Met::refused(now, Vec::new()) });
+                    return Ok(ScriptReply {
+                        is_scaled: true,
+                        ..ScriptReply::refused(now, Vec::new())
+                    });
                 }
                 script::OTHER => {
                     let converted = Box::pin(self.convert(culprit, now, &mut conversion));
@@ -274,7 +286,7 @@ impl RedisStore {
                     Box::pin(self.change_until_done(culprit.limiter, &culprit.key, due)).await?;
                 }
                 script::MANY => {
-                    return Err(StoreError::Request(
+                    return Err(StoreError::InvalidRequest(
                         "the key has 512 open reservations, settle some first".to_owned(),
                     ));
                 }
@@ -287,7 +299,7 @@ impl RedisStore {
     /// Converts the state of a charge, if it is this request's turn. Empty otherwise.
     async fn convert<'s>(
         &'s self,
-        charge: &Asked<'_>,
+        charge: &ScriptCharge<'_>,
         now: u64,
         conversion: &mut Option<Box<Conversion<'s>>>,
     ) -> Result<Replacement, StoreError> {
@@ -302,10 +314,10 @@ impl RedisStore {
     /// nothing, not even the numbers a state is kept in. `None` if one has changed meanwhile.
     async fn rescaled(
         &self,
-        charges: &[Asked<'_>],
-        met: Vec<Option<State>>,
+        charges: &[ScriptCharge<'_>],
+        met: Vec<Option<ScriptState>>,
         now: u64,
-    ) -> Result<Option<Vec<State>>, StoreError> {
+    ) -> Result<Option<Vec<ScriptState>>, StoreError> {
         let mut states = Vec::with_capacity(met.len());
         for (charge, state) in charges.iter().zip(met) {
             let state = match state {
@@ -321,22 +333,22 @@ impl RedisStore {
     /// `replaced` has what the script is to take the states of some charges for.
     async fn ask_once(
         &self,
-        charges: &[Asked<'_>],
-        how: How<'_>,
+        charges: &[ScriptCharge<'_>],
+        how: CallOptions<'_>,
         replaced: &[Replacement],
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<RawReply, StoreError> {
         let now = self.told_time();
         let mut keys: Vec<&[u8]> = charges.iter().map(|charge| charge.key.as_slice()).collect();
         let what: &[u8] = match (how.rules, how.mode) {
             (Some(_), _) => b"rules",
-            (None, Mode::Take) => b"take",
-            (None, Mode::Look) => b"look",
+            (None, ScriptMode::Take) => b"take",
+            (None, ScriptMode::Look) => b"look",
         };
         let is_log = charges.iter().any(|charge| charge.limiter.terms.is_log());
         let packed = packed(charges);
         let mut args: Vec<&[u8]> = Vec::with_capacity(8);
         args.extend([now.as_bytes(), what, if is_log { b"log" } else { b"" }, &packed]);
-        if let Some(Rules { packed, blocks }) = how.rules {
+        if let Some(ScriptRules { packed, blocks }) = how.rules {
             keys.extend(blocks.iter().map(Vec::as_slice));
             args.push(packed);
         }
@@ -345,18 +357,18 @@ impl RedisStore {
             args.resize(5, b"");
             args.push(&replacements);
         }
-        if let Some(Hold { timeout, tickets }) = how.hold {
+        if let Some(ScriptReservation { timeout, tickets }) = how.hold {
             args.push(timeout.as_bytes());
             args.extend(tickets.iter().map(Vec::as_slice));
         }
-        Reply::read(self.connection().run(&keys, &args).await?)
+        RawReply::read(self.connection().run(&keys, &args).await?)
     }
 }
 
 /// Charges as the script reads them.
-pub(crate) fn packed(charges: &[Asked<'_>]) -> Vec<u8> {
-    let packed = Packed(Vec::with_capacity(PACKED_CHARGE * charges.len()));
-    let add = |packed, charge: &Asked<'_>| charge.limiter.add_charge(charge.cost, packed);
+pub(crate) fn packed(charges: &[ScriptCharge<'_>]) -> Vec<u8> {
+    let packed = PackedBytes(Vec::with_capacity(PACKED_CHARGE * charges.len()));
+    let add = |packed, charge: &ScriptCharge<'_>| charge.limiter.add_charge(charge.cost, packed);
     charges.iter().fold(packed, add).0
 }
 

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::Value;
-use tollgate::port::State;
+use tollgate::port::ScriptState;
 use tollgate::{Decision, ReserveError};
 
 use crate::error::StoreError;
-use crate::limiter::{Inner, RedisLimiter, agree};
-use crate::request::{Asked, Hold, How, Mode, Reply};
+use crate::limiter::{RedisLimiter, RedisLimiterInner, agree};
+use crate::request::{CallOptions, RawReply, ScriptCharge, ScriptMode, ScriptReservation};
 use crate::routed::slot;
-use crate::script::{self, Packed};
+use crate::script::{self, PackedBytes};
 use crate::store::RedisStore;
 
 /// The error of [`RedisLimiter::reserve`].
@@ -39,14 +39,14 @@ pub enum RedisReserveError {
 pub struct RedisReservation {
     decision: Decision,
     /// Until it has ended.
-    claim: Option<Claim>,
+    claim: Option<OpenRedisReservation>,
 }
 
 /// Units that are held, and how to end that.
 #[derive(Clone)]
-pub(crate) struct Claim {
+pub(crate) struct OpenRedisReservation {
     store: RedisStore,
-    limiter: Arc<Inner>,
+    limiter: Arc<RedisLimiterInner>,
     pub(crate) key: Vec<u8>,
     ticket: [u8; 8],
     cost: u64,
@@ -96,13 +96,14 @@ impl RedisReservation {
         timeout: Duration,
     ) -> Result<RedisReservation, RedisReserveError> {
         let terms = &limiter.inner.terms;
-        let asked = [Asked { limiter: &limiter.inner, key, cost }];
-        let claim = Claim::new(&limiter.store, &asked[0]);
-        let hold = Hold::of(std::slice::from_ref(&claim), timeout);
+        let asked = [ScriptCharge { limiter: &limiter.inner, key, cost }];
+        let claim = OpenRedisReservation::new(&limiter.store, &asked[0]);
+        let hold = ScriptReservation::of(std::slice::from_ref(&claim), timeout);
         let possible = limiter.inner.is_possible(cost);
-        let (mode, hold) = if possible { (Mode::Take, Some(&hold)) } else { (Mode::Look, None) };
-        let mut met = limiter.store.ask(&asked, How { hold, ..mode.into() }).await?;
-        let state = met.states.pop().unwrap_or(State::New);
+        let (mode, hold) =
+            if possible { (ScriptMode::Take, Some(&hold)) } else { (ScriptMode::Look, None) };
+        let mut met = limiter.store.ask(&asked, CallOptions { hold, ..mode.into() }).await?;
+        let state = met.states.pop().unwrap_or(ScriptState::New);
         let decision = terms.ported.decide(&state, met.now, cost);
         if possible {
             agree(met.fits, &decision)?;
@@ -113,17 +114,17 @@ impl RedisReservation {
         }
     }
 
-    pub(crate) fn new(decision: Decision, claim: Claim) -> RedisReservation {
+    pub(crate) fn new(decision: Decision, claim: OpenRedisReservation) -> RedisReservation {
         RedisReservation { decision, claim: Some(claim) }
     }
 
     /// What it claims, until it has ended.
-    pub(crate) fn claim(&self) -> Option<&Claim> {
+    pub(crate) fn claim(&self) -> Option<&OpenRedisReservation> {
         self.claim.as_ref()
     }
 
     /// The same, for somebody who sees to its end.
-    pub(crate) fn into_claim(mut self) -> Option<Claim> {
+    pub(crate) fn into_claim(mut self) -> Option<OpenRedisReservation> {
         self.claim.take()
     }
 
@@ -180,22 +181,33 @@ impl RedisReservation {
     }
 }
 
-impl Claim {
+impl OpenRedisReservation {
     /// To be asked for.
-    pub(crate) fn new(store: &RedisStore, asked: &Asked<'_>) -> Claim {
+    pub(crate) fn new(store: &RedisStore, asked: &ScriptCharge<'_>) -> OpenRedisReservation {
         let ticket = store.next_ticket().to_be_bytes();
         let (key, cost) = (asked.key.clone(), asked.cost);
         let (store, limiter) = (store.clone(), asked.limiter.clone());
-        Claim { store, limiter, key, ticket, cost, raised: false }
+        OpenRedisReservation { store, limiter, key, ticket, cost, raised: false }
     }
 
     /// That of another node, by what it has written down: the ticket and the cost.
-    pub(crate) fn taken(limiter: &RedisLimiter, key: Vec<u8>, (ticket, cost): (u64, u64)) -> Claim {
+    pub(crate) fn taken(
+        limiter: &RedisLimiter,
+        key: Vec<u8>,
+        (ticket, cost): (u64, u64),
+    ) -> OpenRedisReservation {
         let (store, limiter) = (limiter.store.clone(), limiter.inner.clone());
-        Claim { store, limiter, key, ticket: ticket.to_be_bytes(), cost, raised: false }
+        OpenRedisReservation {
+            store,
+            limiter,
+            key,
+            ticket: ticket.to_be_bytes(),
+            cost,
+            raised: false,
+        }
     }
 
-    pub(crate) fn limiter(&self) -> &Inner {
+    pub(crate) fn limiter(&self) -> &RedisLimiterInner {
         &self.limiter
     }
 
@@ -209,7 +221,7 @@ impl Claim {
 
     /// What the script writes down of it.
     pub(crate) fn record(&self) -> Vec<u8> {
-        let packed = Packed::default().bytes(&self.ticket).bytes(&self.cost.to_be_bytes());
+        let packed = PackedBytes::default().bytes(&self.ticket).bytes(&self.cost.to_be_bytes());
         let packed = packed.bytes(&self.limiter.terms.amount(self.cost).0);
         packed.bytes(&[u8::from(self.limiter.terms.is_queue())]).0
     }
@@ -249,22 +261,24 @@ impl Claim {
     /// for each slot. Those that the call cannot settle are settled one by one.
     ///
     /// All are tried, also if one fails; the first failure is the result.
-    pub(crate) async fn settle_all(claims: Vec<(Claim, u64)>) -> Result<(), StoreError> {
+    pub(crate) async fn settle_all(
+        claims: Vec<(OpenRedisReservation, u64)>,
+    ) -> Result<(), StoreError> {
         // A reservation of 0 has no record that would have to end.
-        let is_open = |(claim, actual): &(Claim, u64)| {
+        let is_open = |(claim, actual): &(OpenRedisReservation, u64)| {
             (!claim.raised || *actual > claim.cost) && (claim.cost > 0 || *actual > 0)
         };
-        let mut slots: BTreeMap<usize, Vec<(Claim, u64)>> = BTreeMap::new();
+        let mut slots: BTreeMap<usize, Vec<(OpenRedisReservation, u64)>> = BTreeMap::new();
         for (claim, actual) in claims.into_iter().filter(is_open) {
             let is_cluster = claim.store.connection().is_cluster();
             let slot = if is_cluster { slot(&claim.key) } else { 0 };
             slots.entry(slot).or_default().push((claim, actual));
         }
-        let settled = slots.values().map(|claims| Claim::settle_together(claims));
+        let settled = slots.values().map(|claims| OpenRedisReservation::settle_together(claims));
         join_all(settled).await.into_iter().collect()
     }
 
-    async fn settle_together(claims: &[(Claim, u64)]) -> Result<(), StoreError> {
+    async fn settle_together(claims: &[(OpenRedisReservation, u64)]) -> Result<(), StoreError> {
         let [(first, actual), rest @ ..] = claims else { return Ok(()) };
         if rest.is_empty() {
             return first.settle(*actual).await;
@@ -272,11 +286,12 @@ impl Claim {
         let store = &first.store;
         let _forgets: Vec<_> =
             claims.iter().map(|(claim, _)| store.denials().forget_at_last(&claim.key)).collect();
-        let settled = store.connection().within(pin!(Claim::call_settle(claims))).await;
+        let settled =
+            store.connection().within(pin!(OpenRedisReservation::call_settle(claims))).await;
         let settled = match settled {
             Ok(settled) => settled,
             // While a slot is moved, its keys cannot be used together.
-            Err(StoreError::Moving(_)) => vec![false; claims.len()],
+            Err(StoreError::SlotMigrating(_)) => vec![false; claims.len()],
             Err(error) => return Err(error),
         };
         let mut ended = Ok(());
@@ -287,8 +302,10 @@ impl Claim {
     }
 
     /// Calls the script for claims whose keys are in one place. Which of them are settled.
-    async fn call_settle(claims: &[(Claim, u64)]) -> Result<Vec<bool>, StoreError> {
-        let Some((Claim { store, .. }, _)) = claims.first() else { return Ok(Vec::new()) };
+    async fn call_settle(claims: &[(OpenRedisReservation, u64)]) -> Result<Vec<bool>, StoreError> {
+        let Some((OpenRedisReservation { store, .. }, _)) = claims.first() else {
+            return Ok(Vec::new());
+        };
         let now = store.told_time();
         let is_log = claims.iter().any(|(claim, _)| claim.limiter.terms.is_log());
         let keys: Vec<&[u8]> = claims.iter().map(|(claim, _)| claim.key.as_slice()).collect();
@@ -306,7 +323,7 @@ impl Claim {
         if replies.len() != claims.len() {
             return Err(StoreError::Script("it did not answer each end".to_owned()));
         }
-        let is_settled = |reply| Ok(matches!(Reply::read(reply)?.verdict, 0 | 1));
+        let is_settled = |reply| Ok(matches!(RawReply::read(reply)?.verdict, 0 | 1));
         replies.into_iter().map(is_settled).collect()
     }
 
@@ -327,7 +344,7 @@ impl Claim {
         if self.cost == 0 && actual == 0 {
             return Ok(());
         }
-        let Claim { store, limiter: inner, .. } = self;
+        let OpenRedisReservation { store, limiter: inner, .. } = self;
         let what = || self.end(actual).to_vec();
         store.change_quietly(inner, &self.key, what).await.map(drop)
     }

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use redis::Script;
 
 /// A script.
-pub(crate) struct Text {
+pub(crate) struct ScriptText {
     source: &'static str,
     hash: OnceLock<String>,
 }
 
 /// In the order of their numbers: each uses what those before it define.
-pub(crate) static SINGLE: Text = Text::new(concat!(
+pub(crate) static SINGLE: ScriptText = ScriptText::new(concat!(
     include_str!("script/1_head.lua"),
     include_str!("script/2_sliding_log.lua"),
     include_str!("script/3_change.lua"),
@@ -27,7 +27,7 @@ pub(crate) static SINGLE: Text = Text::new(concat!(
 
 /// The same decision, in a loop over requests. It is a script of its own since a function around the
 /// decision would cost each single call the making of it.
-pub(crate) static BATCH: Text = Text::new(concat!(
+pub(crate) static BATCH: ScriptText = ScriptText::new(concat!(
     include_str!("script/batch_1_guard.lua"),
     include_str!("script/1_head.lua"),
     include_str!("script/2_sliding_log.lua"),
@@ -38,7 +38,7 @@ pub(crate) static BATCH: Text = Text::new(concat!(
 ));
 
 /// The ends of several reservations, in a loop over their keys.
-pub(crate) static SETTLE: Text = Text::new(concat!(
+pub(crate) static SETTLE: ScriptText = ScriptText::new(concat!(
     include_str!("script/batch_1_guard.lua"),
     include_str!("script/1_head.lua"),
     include_str!("script/2_sliding_log.lua"),
@@ -49,9 +49,9 @@ pub(crate) static SETTLE: Text = Text::new(concat!(
     include_str!("script/settle_3_each.lua"),
 ));
 
-impl Text {
-    const fn new(source: &'static str) -> Text {
-        Text { source, hash: OnceLock::new() }
+impl ScriptText {
+    const fn new(source: &'static str) -> ScriptText {
+        ScriptText { source, hash: OnceLock::new() }
     }
 
     pub(crate) fn source(&self) -> &'static str {
@@ -106,22 +106,22 @@ pub(crate) fn micros(moment: i64) -> u64 {
 /// Writes what the script's `struct.unpack` reads: seven bytes, the highest first. The callers'
 /// numbers are below 2^53 by the limit's own check or by a cut.
 #[derive(Debug, Default)]
-pub(crate) struct Packed(pub(crate) Vec<u8>);
+pub(crate) struct PackedBytes(pub(crate) Vec<u8>);
 
-impl Packed {
+impl PackedBytes {
     #[must_use]
-    pub(crate) fn number(self, number: u64) -> Packed {
+    pub(crate) fn number(self, number: u64) -> PackedBytes {
         self.signed(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
     #[must_use]
-    pub(crate) fn signed(mut self, number: i64) -> Packed {
+    pub(crate) fn signed(mut self, number: i64) -> PackedBytes {
         self.0.extend_from_slice(&number.to_be_bytes()[1..]);
         self
     }
 
     #[must_use]
-    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Packed {
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> PackedBytes {
         self.0.extend_from_slice(bytes);
         self
     }
@@ -129,9 +129,9 @@ impl Packed {
 
 /// Reads what the script packs.
 #[derive(Debug)]
-pub(crate) struct Unpacked<'a>(pub(crate) &'a [u8]);
+pub(crate) struct PackedReader<'a>(pub(crate) &'a [u8]);
 
-impl Unpacked<'_> {
+impl PackedReader<'_> {
     pub(crate) fn number(&mut self) -> Option<u64> {
         let (number, rest) = self.0.split_first_chunk::<7>()?;
         self.0 = rest;

@@ -7,8 +7,8 @@ use redis::{ConnectionAddr, ConnectionInfo, Value, cmd};
 
 use crate::bounds::ASKED_AT_ONCE;
 use crate::error::StoreError;
-use crate::link::{Dialer, Link};
-use crate::routed::Address;
+use crate::link::{Connector, Link};
+use crate::routed::NodeAddress;
 use crate::target::shown;
 
 /// Sentinels, the name of what they watch, and how to connect to it.
@@ -29,11 +29,11 @@ impl Sentinels {
 
     /// A link to the server they name. Some are asked at once, and each is believed only if a
     /// primary is where it says: one that has not heard of a failover holds nobody up.
-    pub(crate) async fn dial(&self, dialer: &Dialer) -> Result<Link, StoreError> {
+    pub(crate) async fn dial(&self, dialer: &Connector) -> Result<Link, StoreError> {
         let mut all: Vec<&ConnectionInfo> = self.seeds.iter().collect();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
         all.rotate_left(turn);
-        let mut last = StoreError::Unreachable("there are no sentinels".to_owned());
+        let mut last = StoreError::Connection("there are no sentinels".to_owned());
         for some in all.chunks(ASKED_AT_ONCE) {
             match select_ok(some.iter().map(|seed| self.dial_by(seed, dialer))).await {
                 Ok((link, _)) => return Ok(link),
@@ -46,7 +46,7 @@ impl Sentinels {
     fn dial_by<'a>(
         &'a self,
         seed: &'a ConnectionInfo,
-        dialer: &'a Dialer,
+        dialer: &'a Connector,
     ) -> BoxFuture<'a, Result<Link, StoreError>> {
         async move {
             let address = self.ask(seed, dialer).await?;
@@ -63,13 +63,17 @@ impl Sentinels {
         .boxed()
     }
 
-    async fn ask(&self, seed: &ConnectionInfo, dialer: &Dialer) -> Result<Address, StoreError> {
+    async fn ask(
+        &self,
+        seed: &ConnectionInfo,
+        dialer: &Connector,
+    ) -> Result<NodeAddress, StoreError> {
         let at = shown(seed.addr());
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let answer = dialer.connect(seed).await?.ask(&question).await.map_err(|error| {
             if error.detail().unwrap_or_default().contains("unknown command") {
-                return StoreError::Unsuitable(format!(
+                return StoreError::Incompatible(format!(
                     "{at} is not a sentinel, write redis://{at} instead of redis+sentinel://"
                 ));
             }
@@ -82,23 +86,25 @@ impl Sentinels {
         })?;
         let name = &self.name;
         read(answer).ok_or_else(|| {
-            StoreError::Unsuitable(format!("the sentinels watch nothing that is called \"{name}\""))
+            StoreError::Incompatible(format!(
+                "the sentinels watch nothing that is called \"{name}\""
+            ))
         })
     }
 }
 
 /// An answer to SENTINEL GET-MASTER-ADDR-BY-NAME.
-fn read(answer: Value) -> Option<Address> {
+fn read(answer: Value) -> Option<NodeAddress> {
     let Value::Array(parts) = answer else { return None };
     let mut parts = parts.into_iter().map(|part| match part {
         Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
         _ => None,
     });
     let (host, port) = (parts.next()??, parts.next()??.parse().ok()?);
-    Some(Address { host: host.into(), port })
+    Some(NodeAddress { host: host.into(), port })
 }
 
-impl Address {
+impl NodeAddress {
     /// How to connect to it, where `like` is how to connect to another.
     pub(crate) fn put_into(&self, like: &ConnectionInfo) -> ConnectionInfo {
         let host = self.host.to_string();

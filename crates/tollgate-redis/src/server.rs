@@ -7,36 +7,36 @@ use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::timeout;
 
 use crate::bounds::STRIKES;
-use crate::breaker::{Breaker, Failure, Numbered};
+use crate::breaker::{Breaker, CallFailure, NumberedLink};
 use crate::error::{StoreError, cannot_serve, lacks_rights};
-use crate::link::Dialer;
+use crate::link::Connector;
 use crate::outage::Health;
 
 /// One server, whose link is made again when it breaks. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Server(Arc<Breaker>);
+pub(crate) struct GuardedServer(Arc<Breaker>);
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum CallError {
     /// What went wrong on the link, or what the server said, and the same in our words.
     Link(RedisError, StoreError),
     /// Nothing was sent, or what came makes no sense.
     Told(StoreError),
 }
 
-impl Failed {
+impl CallError {
     pub(crate) fn told(self) -> StoreError {
         match self {
-            Failed::Link(_, told) | Failed::Told(told) => told,
+            CallError::Link(_, told) | CallError::Told(told) => told,
         }
     }
 }
 
-impl Server {
+impl GuardedServer {
     /// A server that is connected to when it is first needed.
-    pub(crate) fn new(dialer: Dialer, timeout: Duration) -> Server {
-        Server(Breaker::new(dialer, timeout))
+    pub(crate) fn new(dialer: Connector, timeout: Duration) -> GuardedServer {
+        GuardedServer(Breaker::new(dialer, timeout))
     }
 
     pub(crate) fn breaker(&self) -> &Arc<Breaker> {
@@ -64,17 +64,17 @@ impl Server {
         let mut probed = Ok(());
         // As often as it takes to be sure that it hangs.
         for _ in 0..STRIKES {
-            let asked = async { self.ask_probe().await.map_err(Failed::told) };
+            let asked = async { self.ask_probe().await.map_err(CallError::told) };
             probed = self.within(asked).await;
-            if !matches!(probed, Err(StoreError::TimedOut(_))) {
+            if !matches!(probed, Err(StoreError::Timeout(_))) {
                 break;
             }
         }
         probed
     }
 
-    async fn ask_probe(&self) -> Result<(), Failed> {
-        let link = self.0.link().await.map_err(Failed::Told)?;
+    async fn ask_probe(&self) -> Result<(), CallError> {
+        let link = self.0.link().await.map_err(CallError::Told)?;
         let answer = self.0.dialer().ask_probe(&link.link).await;
         self.heard(&link, true, answer)
     }
@@ -93,9 +93,9 @@ impl Server {
         let (began_with, answers) = (self.0.number(), self.0.answers());
         let limit = self.0.timeout();
         let done = timeout(limit, work).await.unwrap_or_else(|_| {
-            let late = StoreError::TimedOut(limit);
+            let late = StoreError::Timeout(limit);
             if self.0.answers() == answers {
-                self.0.failed(began_with, Failure::Late, &late);
+                self.0.failed(began_with, CallFailure::Late, &late);
             }
             Err(late)
         });
@@ -106,15 +106,15 @@ impl Server {
     }
 
     /// Sends a command and waits for the answer. The caller bounds the time.
-    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, Failed> {
-        let link = self.0.link().await.map_err(Failed::Told)?;
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, CallError> {
+        let link = self.0.link().await.map_err(CallError::Told)?;
         let answer = self.heard(&link, is_decision(command), link.link.ask(command).await)?;
         self.checked(&link, command, answer)
     }
 
     /// The same behind ASKING, for a key that is being moved to this node.
-    pub(crate) async fn ask_asking(&self, command: &Cmd) -> Result<Value, Failed> {
-        let link = self.0.link().await.map_err(Failed::Told)?;
+    pub(crate) async fn ask_asking(&self, command: &Cmd) -> Result<Value, CallError> {
+        let link = self.0.link().await.map_err(CallError::Told)?;
         let answer = link.link.ask_asking(command).await;
         let answer = self.heard(&link, is_decision(command), answer)?;
         self.checked(&link, command, answer)
@@ -122,24 +122,29 @@ impl Server {
 
     /// The script answers with a list. Whatever else comes is not its answer: who knows whose, or
     /// whose the next will be.
-    fn checked(&self, link: &Numbered, command: &Cmd, answer: Value) -> Result<Value, Failed> {
+    fn checked(
+        &self,
+        link: &NumberedLink,
+        command: &Cmd,
+        answer: Value,
+    ) -> Result<Value, CallError> {
         if matches!(answer, Value::Array(_)) || !is_script(command) {
             return Ok(answer);
         }
         let at = self.0.dialer().address();
-        let error = StoreError::Unreachable(format!("{at}: a broken answer, not a list"));
-        self.0.link_failed(link, Failure::Lost, &error);
-        Err(Failed::Told(error))
+        let error = StoreError::Connection(format!("{at}: a broken answer, not a list"));
+        self.0.link_failed(link, CallFailure::Lost, &error);
+        Err(CallError::Told(error))
     }
 
     /// An answer in our words, of which the breaker learns. A user who lacks a right that a decision
     /// needs has no store; one who lacks another right has.
     fn heard<T>(
         &self,
-        link: &Numbered,
+        link: &NumberedLink,
         is_decision: bool,
         answer: Result<T, RedisError>,
-    ) -> Result<T, Failed> {
+    ) -> Result<T, CallError> {
         let error = match answer {
             Ok(answer) => {
                 self.0.answered(link);
@@ -150,16 +155,16 @@ impl Server {
         let told = self.0.dialer().tell(&error);
         match &told {
             _ if self.0.dialer().is_node() && is_redirection(&error) => self.0.answered(link),
-            StoreError::Unreachable(_) => self.0.link_failed(link, Failure::Lost, &told),
+            StoreError::Connection(_) => self.0.link_failed(link, CallFailure::Lost, &told),
             StoreError::Refused(_)
                 if cannot_serve(&error) || is_decision && lacks_rights(&error) =>
             {
-                self.0.link_failed(link, Failure::Refused, &told);
+                self.0.link_failed(link, CallFailure::Refused, &told);
             }
-            StoreError::Unsuitable(_) => self.0.link_failed(link, Failure::Refused, &told),
+            StoreError::Incompatible(_) => self.0.link_failed(link, CallFailure::Refused, &told),
             _ => self.0.answered(link),
         }
-        Err(Failed::Link(error, told))
+        Err(CallError::Link(error, told))
     }
 }
 

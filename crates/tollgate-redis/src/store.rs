@@ -10,9 +10,9 @@ use tollgate::{Clock, Limit, ManualClock};
 use crate::bounds::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_DENY_CACHE, DEFAULT_TIMEOUT, MAX_NAME};
 use crate::clock_steps::ClockSteps;
 use crate::connection::Connection;
-use crate::denied::Denials;
+use crate::denied::DenyCache;
 use crate::error::StoreError;
-use crate::eviction::Evictions;
+use crate::eviction::EvictionMonitor;
 use crate::fetch::Conversions;
 use crate::histogram::Histogram;
 use crate::limiter::RedisLimiter;
@@ -37,18 +37,18 @@ use crate::script;
 /// ```
 #[derive(Clone)]
 pub struct RedisStore {
-    inner: Arc<Inner>,
-    denials: Arc<Denials>,
+    inner: Arc<RedisStoreInner>,
+    denials: Arc<DenyCache>,
     /// A test's own time.
     clock: Option<ManualClock>,
 }
 
-struct Inner {
+struct RedisStoreInner {
     connection: Connection,
     /// What the next reservation is known by: begins anywhere, so that no two processes meet.
     tickets: AtomicU64,
     conversions: Conversions,
-    evictions: Evictions,
+    evictions: EvictionMonitor,
     clock_steps: ClockSteps,
 }
 
@@ -76,7 +76,7 @@ impl RedisStore {
             url: url.into(),
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            deny_cache_for: DEFAULT_DENY_CACHE,
+            deny_cache_ttl: DEFAULT_DENY_CACHE,
         }
     }
 
@@ -90,7 +90,7 @@ impl RedisStore {
 
     /// How it fares. Asks nobody, and is up to date with the last call.
     pub fn health(&self) -> Health {
-        Health { denied_locally: self.denials.answered(), ..self.inner.connection.health() }
+        Health { cached_denials: self.denials.answered(), ..self.inner.connection.health() }
     }
 
     /// Asks the server whether it would answer calls, for somebody who makes none and wants
@@ -115,7 +115,7 @@ impl RedisStore {
     /// Where the limit is impossible or cannot be kept exact, or the name is too long.
     pub fn limiter(&self, name: &str, limit: Limit) -> Result<RedisLimiter, StoreError> {
         if name.len() > MAX_NAME {
-            return Err(StoreError::Request(format!(
+            return Err(StoreError::InvalidRequest(format!(
                 "the limiter's name is {} bytes, must be at most {MAX_NAME}",
                 name.len()
             )));
@@ -127,7 +127,7 @@ impl RedisStore {
     /// server's clock, and its keys live an hour longer than they must.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_injected_clock(&self, clock: ManualClock) -> RedisStore {
+    pub fn with_test_clock(&self, clock: ManualClock) -> RedisStore {
         let denials = Arc::new(self.denials.with_clock(clock.clone()));
         RedisStore { inner: self.inner.clone(), denials, clock: Some(clock) }
     }
@@ -140,7 +140,7 @@ impl RedisStore {
         &self.inner.conversions
     }
 
-    pub(crate) fn eviction_state(&self) -> &Evictions {
+    pub(crate) fn eviction_state(&self) -> &EvictionMonitor {
         &self.inner.evictions
     }
 
@@ -155,7 +155,7 @@ impl RedisStore {
         self.inner.clock_steps.count(states, self.inner.connection.address());
     }
 
-    pub(crate) fn denials(&self) -> &Denials {
+    pub(crate) fn denials(&self) -> &DenyCache {
         &self.denials
     }
 
@@ -202,7 +202,7 @@ pub struct RedisStoreBuilder {
     url: String,
     timeout: Duration,
     connect_timeout: Duration,
-    deny_cache_for: Duration,
+    deny_cache_ttl: Duration,
 }
 
 impl RedisStoreBuilder {
@@ -222,8 +222,8 @@ impl RedisStoreBuilder {
     /// How long a request that was refused is refused again without asking the server, if its wait
     /// is not over before; a second if not said, nothing at all for zero. Units that another process
     /// gives back may be seen so much later; those that this one gives back are seen at once.
-    pub fn deny_cache_for(mut self, lasts: Duration) -> RedisStoreBuilder {
-        self.deny_cache_for = lasts;
+    pub fn deny_cache_ttl(mut self, lasts: Duration) -> RedisStoreBuilder {
+        self.deny_cache_ttl = lasts;
         self
     }
 
@@ -249,13 +249,13 @@ impl RedisStoreBuilder {
         let connection = Connection::new(&self.url, self.timeout, self.connect_timeout)?;
         let random = || {
             getrandom::u64()
-                .map_err(|error| StoreError::Unsuitable(format!("no random numbers: {error}")))
+                .map_err(|error| StoreError::Incompatible(format!("no random numbers: {error}")))
         };
-        let denials = Denials::new(self.deny_cache_for, None, [random()?, random()?]);
+        let denials = DenyCache::new(self.deny_cache_ttl, None, [random()?, random()?]);
         let tickets = AtomicU64::new(random()?);
-        let (conversions, evictions) = (Conversions::default(), Evictions::default());
+        let (conversions, evictions) = (Conversions::default(), EvictionMonitor::default());
         let clock_steps = ClockSteps::default();
-        let inner = Inner { connection, tickets, conversions, evictions, clock_steps };
+        let inner = RedisStoreInner { connection, tickets, conversions, evictions, clock_steps };
         Ok(RedisStore { inner: Arc::new(inner), denials: Arc::new(denials), clock: None })
     }
 }

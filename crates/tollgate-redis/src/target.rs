@@ -6,35 +6,37 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionI
 
 use crate::bounds::MAX_SEEDS;
 use crate::error::StoreError;
-use crate::query::Query;
+use crate::query::UrlQuery;
 use crate::sentinel::Sentinels;
-use crate::tls::Files;
+use crate::tls::RedisTlsFiles;
 
 const FORM: &str = "must be like redis://user:password@host:6379/0, rediss://… for tls, redis+unix:///path, \
     redis+cluster://host1:6379,host2:6379 or redis+sentinel://host1:26379,host2:26379/name/0";
 
 /// What to connect to.
-pub(crate) enum Target {
+pub(crate) enum RedisTarget {
     Single(Box<ConnectionInfo>),
     /// Some nodes of a Cluster; the others are learnt from them.
     Cluster(Vec<ConnectionInfo>),
     Sentinel(Sentinels),
 }
 
-impl Target {
-    pub(crate) fn read(url: &str) -> Result<Target, StoreError> {
+impl RedisTarget {
+    pub(crate) fn read(url: &str) -> Result<RedisTarget, StoreError> {
         let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
         match scheme.split_once('+') {
             Some((scheme, "cluster")) => {
-                let seeds = Seeds::read(rest)?;
-                Ok(Target::Cluster(seeds.connections(scheme, seeds.path)?))
+                let seeds = SeedList::read(rest)?;
+                Ok(RedisTarget::Cluster(seeds.connections(scheme, seeds.path)?))
             }
-            Some((scheme, "sentinel")) => Target::read_sentinels(scheme, &Seeds::read(rest)?),
-            _ => info(url).map(|info| Target::Single(Box::new(info))),
+            Some((scheme, "sentinel")) => {
+                RedisTarget::read_sentinels(scheme, &SeedList::read(rest)?)
+            }
+            _ => info(url).map(|info| RedisTarget::Single(Box::new(info))),
         }
     }
 
-    fn read_sentinels(scheme: &str, seeds: &Seeds<'_>) -> Result<Target, StoreError> {
+    fn read_sentinels(scheme: &str, seeds: &SeedList<'_>) -> Result<RedisTarget, StoreError> {
         let path = seeds.path.trim_matches('/');
         let (name, database) = path.split_once('/').unwrap_or((path, ""));
         if name.is_empty() {
@@ -48,15 +50,17 @@ impl Target {
             if has_port { host.to_owned() } else { format!("{host}:26379") }
         };
         let hosts: Vec<String> = seeds.hosts.iter().map(|host| with_port(host)).collect();
-        let (_, mut query, fragment) = Query::of(seeds.query);
-        let known_as =
-            KnownAs { user: query.take("sentinel_user")?, password: query.take("sentinel_pass")? };
+        let (_, mut query, fragment) = UrlQuery::of(seeds.query);
+        let known_as = SentinelCredentials {
+            user: query.take("sentinel_user")?,
+            password: query.take("sentinel_pass")?,
+        };
         let tail = format!("{}{fragment}", query.rest());
         let of = |host: &str| {
             info(&format!("{scheme}://{host}/{tail}")).map(|info| known_as.put_into(info))
         };
         let server = format!("{scheme}://{}{}/{database}{tail}", seeds.user, hosts[0]);
-        Ok(Target::Sentinel(Sentinels {
+        Ok(RedisTarget::Sentinel(Sentinels {
             seeds: hosts.iter().map(|host| of(host)).collect::<Result<_, _>>()?,
             name: name.to_owned(),
             server: Box::new(info(&server)?),
@@ -67,23 +71,23 @@ impl Target {
     /// Where it leads to, without user and password.
     pub(crate) fn address(&self) -> String {
         match self {
-            Target::Single(info) => shown(info.addr()),
-            Target::Cluster(seeds) => {
+            RedisTarget::Single(info) => shown(info.addr()),
+            RedisTarget::Cluster(seeds) => {
                 let seeds: Vec<String> = seeds.iter().map(|seed| shown(seed.addr())).collect();
                 seeds.join(",")
             }
-            Target::Sentinel(sentinels) => sentinels.address(),
+            RedisTarget::Sentinel(sentinels) => sentinels.address(),
         }
     }
 }
 
 /// Whom the Sentinels know us as: they have users and passwords of their own.
-struct KnownAs {
+struct SentinelCredentials {
     user: Option<String>,
     password: Option<String>,
 }
 
-impl KnownAs {
+impl SentinelCredentials {
     fn put_into(&self, info: ConnectionInfo) -> ConnectionInfo {
         let mut settings: RedisConnectionInfo = info.redis_settings().clone();
         if let Some(user) = &self.user {
@@ -97,7 +101,7 @@ impl KnownAs {
 }
 
 /// The parts of a URL with several hosts.
-struct Seeds<'a> {
+struct SeedList<'a> {
     /// With the `@`.
     user: &'a str,
     hosts: Vec<&'a str>,
@@ -106,8 +110,8 @@ struct Seeds<'a> {
     query: &'a str,
 }
 
-impl Seeds<'_> {
-    fn read(rest: &str) -> Result<Seeds<'_>, StoreError> {
+impl SeedList<'_> {
+    fn read(rest: &str) -> Result<SeedList<'_>, StoreError> {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
@@ -126,7 +130,7 @@ impl Seeds<'_> {
                 "must have 1 to {MAX_SEEDS} hosts with commas between, like redis+cluster://host1:6379,host2:6379"
             )));
         }
-        Ok(Seeds { user, hosts, path, query })
+        Ok(SeedList { user, hosts, path, query })
     }
 
     fn connections(&self, scheme: &str, path: &str) -> Result<Vec<ConnectionInfo>, StoreError> {
@@ -140,8 +144,8 @@ impl Seeds<'_> {
 }
 
 fn info(url: &str) -> Result<ConnectionInfo, StoreError> {
-    let (before, mut query, fragment) = Query::of(url);
-    let files = Files::take_out_of(&mut query)?;
+    let (before, mut query, fragment) = UrlQuery::of(url);
+    let files = RedisTlsFiles::take_out_of(&mut query)?;
     let rest = query.rest();
     // The library's message may repeat a part of the URL, which may be the password.
     let info = format!("{before}{rest}{fragment}").into_connection_info();
@@ -166,8 +170,9 @@ mod tests {
 
     #[test]
     fn several_hosts_share_user_and_password() {
-        let target = Target::read("redis+cluster://gate:p%40ss@a:7000,[::1]:7001,c?protocol=resp3");
-        let Ok(Target::Cluster(seeds)) = target else { panic!("it is a cluster") };
+        let target =
+            RedisTarget::read("redis+cluster://gate:p%40ss@a:7000,[::1]:7001,c?protocol=resp3");
+        let Ok(RedisTarget::Cluster(seeds)) = target else { panic!("it is a cluster") };
         let addresses: Vec<String> = seeds.iter().map(|seed| shown(seed.addr())).collect();
         assert_eq!(addresses, ["a:7000", "::1:7001", "c:6379"]);
         assert!(seeds.iter().all(|seed| seed.redis_settings().password() == Some("p@ss")));
@@ -176,8 +181,8 @@ mod tests {
 
     #[test]
     fn sentinels_are_asked_without_the_servers_password() {
-        let target = Target::read("redis+sentinel://:secret@a,b:27000/mymaster/3");
-        let Ok(Target::Sentinel(sentinels)) = target else { panic!("it is a sentinel") };
+        let target = RedisTarget::read("redis+sentinel://:secret@a,b:27000/mymaster/3");
+        let Ok(RedisTarget::Sentinel(sentinels)) = target else { panic!("it is a sentinel") };
         let addresses: Vec<String> = sentinels.seeds.iter().map(|s| shown(s.addr())).collect();
         assert_eq!(addresses, ["a:26379", "b:27000"]);
         assert!(sentinels.seeds.iter().all(|seed| seed.redis_settings().password().is_none()));
@@ -191,7 +196,9 @@ mod tests {
     #[test]
     fn sentinels_have_a_user_and_a_password_of_their_own() {
         let url = "redis+sentinel://gate:secret@a/mymaster?sentinel_user=w&sentinel_pass=p%26%3Fw&protocol=resp3";
-        let Ok(Target::Sentinel(sentinels)) = Target::read(url) else { panic!("it is a sentinel") };
+        let Ok(RedisTarget::Sentinel(sentinels)) = RedisTarget::read(url) else {
+            panic!("it is a sentinel")
+        };
         let seed = sentinels.seeds[0].redis_settings();
         assert_eq!((seed.username(), seed.password()), (Some("w"), Some("p&?w")));
         let server = sentinels.server.redis_settings();
@@ -201,7 +208,8 @@ mod tests {
     #[test]
     fn what_nobody_understands_is_refused() {
         for query in ["timeout=5", "ca=/a.pem", "sentinel_pass=p", "cert=/a.pem", "ssl", "ca=%ff"] {
-            let Err(StoreError::Url(what)) = Target::read(&format!("redis://a?{query}")) else {
+            let Err(StoreError::Url(what)) = RedisTarget::read(&format!("redis://a?{query}"))
+            else {
                 panic!("{query} means nothing here")
             };
             assert!(what.contains("must be"), "{what}");
@@ -224,7 +232,9 @@ mod tests {
             // A password with a question mark that was not escaped.
             "redis://gate:1?s3cret@a",
         ] {
-            let Err(StoreError::Url(what)) = Target::read(url) else { panic!("{url} is wrong") };
+            let Err(StoreError::Url(what)) = RedisTarget::read(url) else {
+                panic!("{url} is wrong")
+            };
             assert!(!what.contains("s3cret") && what.contains("must"), "{what}");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-use tollgate::port::{Debt, Ported, Shape, State, Windows};
+use tollgate::port::{ScriptDebt, ScriptLimit, ScriptPlan, ScriptState, ScriptWindow};
 use tollgate::{Algorithm, Limit, LimitError};
 
 use crate::bounds::{MAX_LIMIT_TEXT, MOST_DEBT, MOST_EXACT};
 use crate::error::StoreError;
-use crate::script::{self, Packed, Unpacked};
+use crate::script::{self, PackedBytes, PackedReader};
 
 /// What every state begins with, and the version of what follows.
 const MAGIC: &[u8] = b"T\x01";
@@ -21,75 +21,75 @@ pub(crate) const ENTRY: usize = 14;
 
 /// A checked limit with what the script needs of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct ScriptLimitCodec {
     pub(crate) limit: Limit,
-    pub(crate) ported: Ported,
-    pub(crate) shape: Shape,
+    pub(crate) ported: ScriptPlan,
+    pub(crate) shape: ScriptLimit,
     /// What states made under this limit begin with: the limit's own text, so that whoever finds
     /// one under other numbers knows what it means.
     pub(crate) tag: Vec<u8>,
 }
 
-impl Terms {
-    pub(crate) fn new(limit: Limit) -> Result<Terms, StoreError> {
-        let ported = Ported::new(&limit)?;
+impl ScriptLimitCodec {
+    pub(crate) fn new(limit: Limit) -> Result<ScriptLimitCodec, StoreError> {
+        let ported = ScriptPlan::new(&limit)?;
         let text = limit.to_string();
         let length = u8::try_from(text.len()).map_err(|_| {
-            StoreError::Request(format!(
+            StoreError::InvalidRequest(format!(
                 "the limit is written in {} bytes, must be at most {MAX_LIMIT_TEXT}",
                 text.len()
             ))
         })?;
         let tag = [MAGIC, &[length], text.as_bytes()].concat();
-        Ok(Terms { limit, shape: ported.shape(), ported, tag })
+        Ok(ScriptLimitCodec { limit, shape: ported.shape(), ported, tag })
     }
 
     /// The limit that a state was made under, and what follows its tag.
-    pub(crate) fn of_state(raw: &[u8]) -> Option<(Terms, &[u8])> {
+    pub(crate) fn of_state(raw: &[u8]) -> Option<(ScriptLimitCodec, &[u8])> {
         let (length, rest) = raw.strip_prefix(MAGIC)?.split_first()?;
         let (text, words) = rest.split_at_checked(usize::from(*length))?;
         let text = std::str::from_utf8(text).ok()?;
         let limit: Result<Limit, LimitError> = Limit::from_str(text);
-        Some((Terms::new(limit.ok()?).ok()?, words))
+        Some((ScriptLimitCodec::new(limit.ok()?).ok()?, words))
     }
 
     /// Adds a charge as the script reads it: the tag behind its length, the kind of limit, and five
     /// numbers, the fourth of which is the cost. `window` is the calendar's as far as it is known.
-    pub(crate) fn charge(&self, cost: u64, window: [u64; 2], charges: Packed) -> Packed {
+    pub(crate) fn charge(&self, cost: u64, window: [u64; 2], charges: PackedBytes) -> PackedBytes {
         let length = u16::try_from(self.tag.len()).unwrap_or(u16::MAX).to_be_bytes();
         let begun = charges.bytes(&length).bytes(&self.tag);
         let units = cost.min(MOST_EXACT);
         match self.shape {
-            Shape::Bucket { most, parts } => {
+            ScriptLimit::Bucket { most, parts } => {
                 let price = self.price(cost);
                 let limit = begun.bytes(b"b").number(most.micros).number(most.parts).number(parts);
                 limit.number(price.micros).number(price.parts)
             }
-            Shape::FixedWindow { limit, start } => {
+            ScriptLimit::FixedWindow { limit, start } => {
                 let spec = match start {
-                    Windows::Epoch(window) => {
+                    ScriptWindow::Epoch(window) => {
                         let spec = begun.bytes(b"e").number(limit);
                         spec.number(window).number(script::phase(window))
                     }
-                    Windows::First(window) => {
+                    ScriptWindow::First(window) => {
                         begun.bytes(b"f").number(limit).number(window).number(0)
                     }
-                    Windows::Calendar => {
+                    ScriptWindow::Calendar => {
                         let [from, to] = window.map(script::moment);
                         begun.bytes(b"c").number(limit).signed(from).signed(to)
                     }
                 };
                 let nominal = match start {
-                    Windows::Calendar => self.limit.period().as_micros(),
-                    Windows::Epoch(_) | Windows::First(_) => 0,
+                    ScriptWindow::Calendar => self.limit.period().as_micros(),
+                    ScriptWindow::Epoch(_) | ScriptWindow::First(_) => 0,
                 };
                 spec.number(units).number(u64::try_from(nominal).unwrap_or(0))
             }
-            Shape::SlidingCounter { limit, window } => {
+            ScriptLimit::SlidingCounter { limit, window } => {
                 let spec = begun.bytes(b"n").number(limit).number(window);
                 spec.number(script::phase(window)).number(units).number(0)
             }
-            Shape::SlidingLog { limit, window } => {
+            ScriptLimit::SlidingLog { limit, window } => {
                 let spec = begun.bytes(b"l").number(limit).number(window);
                 spec.number(0).number(units).number(0)
             }
@@ -97,19 +97,19 @@ impl Terms {
     }
 
     /// Units as the script gives them back.
-    pub(crate) fn amount(&self, units: u64) -> Packed {
+    pub(crate) fn amount(&self, units: u64) -> PackedBytes {
         match self.shape {
-            Shape::Bucket { .. } => {
+            ScriptLimit::Bucket { .. } => {
                 let price = self.price(units);
-                Packed::default().number(price.micros).number(price.parts)
+                PackedBytes::default().number(price.micros).number(price.parts)
             }
-            _ => Packed::default().number(units.min(MOST_EXACT)).number(0),
+            _ => PackedBytes::default().number(units.min(MOST_EXACT)).number(0),
         }
     }
 
-    fn price(&self, units: u64) -> Debt {
+    fn price(&self, units: u64) -> ScriptDebt {
         let price = self.ported.price(units);
-        if price.micros < MOST_DEBT { price } else { Debt { micros: MOST_DEBT, parts: 0 } }
+        if price.micros < MOST_DEBT { price } else { ScriptDebt { micros: MOST_DEBT, parts: 0 } }
     }
 
     /// Whether what it admits leaves one by one.
@@ -118,72 +118,75 @@ impl Terms {
     }
 
     pub(crate) fn is_log(&self) -> bool {
-        matches!(self.shape, Shape::SlidingLog { .. })
+        matches!(self.shape, ScriptLimit::SlidingLog { .. })
     }
 
     /// How many bytes of words there are; a log keeps none.
     pub(crate) fn width(&self) -> usize {
         match self.shape {
-            Shape::FixedWindow { .. } => 14,
-            Shape::Bucket { .. } | Shape::SlidingCounter { .. } => 21,
-            Shape::SlidingLog { .. } => 0,
+            ScriptLimit::FixedWindow { .. } => 14,
+            ScriptLimit::Bucket { .. } | ScriptLimit::SlidingCounter { .. } => 21,
+            ScriptLimit::SlidingLog { .. } => 0,
         }
     }
 
     /// The words as the script keeps them; for a log, what the script tells of it.
-    pub(crate) fn read(&self, words: &[u8]) -> Option<State> {
-        let mut words = Unpacked(words);
+    pub(crate) fn read(&self, words: &[u8]) -> Option<ScriptState> {
+        let mut words = PackedReader(words);
         Some(match self.shape {
-            Shape::Bucket { .. } => State::Bucket {
+            ScriptLimit::Bucket { .. } => ScriptState::Bucket {
                 at: script::micros(words.moment()?),
-                owed: Debt { micros: words.number()?, parts: words.number()? },
+                owed: ScriptDebt { micros: words.number()?, parts: words.number()? },
             },
-            Shape::FixedWindow { .. } => {
-                State::FixedWindow { ends: script::micros(words.moment()?), used: words.number()? }
-            }
-            Shape::SlidingCounter { .. } => State::SlidingCounter {
+            ScriptLimit::FixedWindow { .. } => ScriptState::FixedWindow {
+                ends: script::micros(words.moment()?),
+                used: words.number()?,
+            },
+            ScriptLimit::SlidingCounter { .. } => ScriptState::SlidingCounter {
                 last: script::micros(words.moment()?),
                 current: words.number()?,
                 previous: words.number()?,
             },
-            Shape::SlidingLog { .. } => {
+            ScriptLimit::SlidingLog { .. } => {
                 let (used, seen) = (words.number()?, script::micros(words.moment()?));
                 let (wait, left) = (script::micros(words.moment()?), words.number()?);
                 // A log of two entries that has the same answer as the whole one.
                 let entries = [(wait, left), (seen, used.checked_sub(left)?)];
-                State::SlidingLog(entries.into_iter().filter(|(_, units)| *units > 0).collect())
+                ScriptState::SlidingLog(
+                    entries.into_iter().filter(|(_, units)| *units > 0).collect(),
+                )
             }
         })
     }
 
     /// The words as the script reads them; none for a log.
-    pub(crate) fn write(&self, state: &State) -> Vec<u8> {
-        let words = Packed::default();
+    pub(crate) fn write(&self, state: &ScriptState) -> Vec<u8> {
+        let words = PackedBytes::default();
         let words = match *state {
-            State::Bucket { at, owed } => {
+            ScriptState::Bucket { at, owed } => {
                 let micros = owed.micros.min(MOST_DEBT);
                 words.signed(script::moment(at)).number(micros).number(owed.parts)
             }
-            State::FixedWindow { ends, used } => {
+            ScriptState::FixedWindow { ends, used } => {
                 words.signed(script::moment(ends)).number(used.min(MOST_EXACT))
             }
-            State::SlidingCounter { last, current, previous } => {
+            ScriptState::SlidingCounter { last, current, previous } => {
                 let [current, previous] = [current, previous].map(|count| count.min(1 << 50));
                 words.signed(script::moment(last)).number(current).number(previous)
             }
-            State::New | State::SlidingLog(_) => words,
+            ScriptState::New | ScriptState::SlidingLog(_) => words,
         };
         words.0
     }
 
     /// What a reservation remembers of a key with this state.
-    pub(crate) fn moment(state: &State, now: u64) -> i64 {
+    pub(crate) fn moment(state: &ScriptState, now: u64) -> i64 {
         script::moment(match state {
-            State::FixedWindow { ends, .. } => *ends,
-            State::Bucket { at, owed } => at.saturating_add(owed.micros),
-            State::SlidingCounter { last, .. } => *last,
-            State::SlidingLog(entries) => entries.last().map_or(now, |(at, _)| *at),
-            State::New => now,
+            ScriptState::FixedWindow { ends, .. } => *ends,
+            ScriptState::Bucket { at, owed } => at.saturating_add(owed.micros),
+            ScriptState::SlidingCounter { last, .. } => *last,
+            ScriptState::SlidingLog(entries) => entries.last().map_or(now, |(at, _)| *at),
+            ScriptState::New => now,
         })
     }
 }

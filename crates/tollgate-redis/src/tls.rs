@@ -3,10 +3,10 @@
 use redis::ConnectionInfo;
 
 use crate::error::StoreError;
-use crate::query::Query;
+use crate::query::UrlQuery;
 
 /// Files that a URL names, in PEM.
-pub(crate) struct Files {
+pub(crate) struct RedisTlsFiles {
     /// The authorities that are trusted instead of the machine's.
     ca: Option<String>,
     /// Who we are, and the key to it.
@@ -14,10 +14,10 @@ pub(crate) struct Files {
     key: Option<String>,
 }
 
-impl Files {
-    pub(crate) fn take_out_of(query: &mut Query<'_>) -> Result<Files, StoreError> {
+impl RedisTlsFiles {
+    pub(crate) fn take_out_of(query: &mut UrlQuery<'_>) -> Result<RedisTlsFiles, StoreError> {
         let (ca, cert) = (query.take("ca")?, query.take("cert")?);
-        Ok(Files { ca, cert, key: query.take("key")? })
+        Ok(RedisTlsFiles { ca, cert, key: query.take("key")? })
     }
 
     /// Reads them, for a connection by TLS.

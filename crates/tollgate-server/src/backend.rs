@@ -3,10 +3,12 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, Hold, Policy, PolicyError, Replaced, Request, Ruling};
+use tollgate::{
+    Clock, Gate, GateReservation, Policy, PolicyError, ReplaceOutcome, Request, Ruling,
+};
 use tollgate_redis::{
-    EvictionReport, FallbackCounts, Health, Histogram, KeptHold, LeaseCounts, RedisGate, RedisHold,
-    StoreError,
+    DetachedReservation, EvictionReport, FallbackCounts, Health, Histogram, LeaseStats, RedisGate,
+    RedisGateReservation, StoreError,
 };
 
 /// A policy over the state that all transports share.
@@ -88,17 +90,20 @@ impl Backend {
     ) -> Result<Option<Held>, StoreError> {
         match (self, held) {
             (Backend::Redis(gate), Held::Redis(hold)) => {
-                Ok(gate.keep_hold(id, hold, timeout).await?.map(Held::Redis))
+                Ok(gate.detach(id, hold, timeout).await?.map(Held::Redis))
             }
             (_, held) => Ok(Some(held)),
         }
     }
 
     /// What a server handed to the store under `id`, if nobody has come for it.
-    pub(crate) async fn take_kept(&self, id: u128) -> Result<Option<KeptHold>, StoreError> {
+    pub(crate) async fn take_kept(
+        &self,
+        id: u128,
+    ) -> Result<Option<DetachedReservation>, StoreError> {
         match self {
             Backend::Memory(_) => Ok(None),
-            Backend::Redis(gate) => gate.take_hold(id).await,
+            Backend::Redis(gate) => gate.attach(id).await,
         }
     }
 
@@ -134,7 +139,7 @@ impl Backend {
     /// Where the store has no answer, which is never so in memory.
     pub async fn reset_earned(&self, rule: &str, key: &[&str]) -> Result<bool, StoreError> {
         match self {
-            Backend::Memory(gate) => Ok(gate.reset_earned(rule, key)),
+            Backend::Memory(gate) => Ok(gate.reset_keeping_manual_block(rule, key)),
             Backend::Redis(gate) => gate.reset_earned(rule, key).await,
         }
     }
@@ -167,7 +172,7 @@ impl Backend {
     }
 
     /// [`replace`](Self::replace), unless another policy than `seen` is in force by now, as
-    /// [`Gate::replace_seen`] does.
+    /// [`Gate::compare_and_replace`] does.
     ///
     /// # Errors
     /// As [`replace`](Self::replace).
@@ -175,9 +180,9 @@ impl Backend {
         &self,
         seen: &Arc<Policy>,
         policy: Policy,
-    ) -> Result<Replaced, PolicyError> {
+    ) -> Result<ReplaceOutcome, PolicyError> {
         match self {
-            Backend::Memory(gate) => gate.replace_seen(seen, policy),
+            Backend::Memory(gate) => gate.compare_and_replace(seen, policy),
             Backend::Redis(gate) => gate.replace_seen(seen, policy),
         }
     }
@@ -201,7 +206,7 @@ impl Backend {
 
     /// Whether a store elsewhere is known to answer; always so for memory.
     pub(crate) fn is_up(&self) -> bool {
-        self.health().is_none_or(|health| health.reached && health.outage.is_none())
+        self.health().is_none_or(|health| health.ever_connected && health.outage.is_none())
     }
 
     /// Asks a store elsewhere whether it answers, so that [`health`](Self::health) tells.
@@ -222,7 +227,7 @@ impl Backend {
     }
 
     /// What was borrowed from a store elsewhere and what became of it; `None` for memory.
-    pub fn lease_counts(&self) -> Option<LeaseCounts> {
+    pub fn lease_counts(&self) -> Option<LeaseStats> {
         match self {
             Backend::Memory(_) => None,
             Backend::Redis(gate) => Some(gate.lease_counts()),
@@ -306,7 +311,7 @@ impl Backend {
     /// Requests that were refused since the store was full.
     pub fn turned_away(&self) -> u64 {
         match self {
-            Backend::Memory(gate) => gate.store().turned_away(),
+            Backend::Memory(gate) => gate.store().rejected_new_keys(),
             Backend::Redis(_) => 0,
         }
     }
@@ -318,9 +323,9 @@ impl Backend {
 #[must_use = "dropping it gives the units back"]
 pub enum Held {
     /// Of a gate in memory.
-    Memory(Hold),
+    Memory(GateReservation),
     /// Of a gate over Redis.
-    Redis(RedisHold),
+    Redis(RedisGateReservation),
 }
 
 impl Held {

@@ -105,7 +105,7 @@ impl ClientLimits {
         let (place, now) = (transport as usize, self.backend.clock().now());
         // Who comes while another is at it is refused as ever.
         let Some(mut last) = self.forgot[place].try_lock() else { return false };
-        if last.is_some_and(|last| now.since(last) < FORGET_PAUSE) {
+        if last.is_some_and(|last| now.saturating_since(last) < FORGET_PAUSE) {
             return false;
         }
         *last = Some(now);
@@ -136,12 +136,12 @@ impl ClientLimits {
         }
         match &self.backend {
             Backend::Memory(gate) => {
-                let left = gate.store().forget_idle(alone).into_iter();
+                let left = gate.store().retire_idle(alone).into_iter();
                 left.map(|limiter| limiter.map(ClientLimiter::Memory)).collect()
             }
             Backend::Redis(_) => {
                 let store = self.alone.get_or_init(|| memory(self.backend.clock()));
-                let left = store.forget_idle(alone).into_iter().zip(shared);
+                let left = store.retire_idle(alone).into_iter().zip(shared);
                 left.map(|(part, shared)| Some(ClientLimiter::Redis(shared, part?))).collect()
             }
         }

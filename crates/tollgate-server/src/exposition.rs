@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::{EnvoyFolder, RejectedFile};
-use tollgate_redis::{FallbackCounts, Histogram, LeaseCounts};
+use tollgate_redis::{FallbackCounts, Histogram, LeaseStats};
 
 use crate::app::App;
 use crate::bounds::{BOUNDS, Bound, MAX_REASON, MAX_REJECTED_FILES};
@@ -126,7 +126,7 @@ fn write_store(text: &mut String, app: &App) {
         let failed = "Calls that got no answer because of the store.";
         single(text, "store_failed_calls_total", failed, health.failed_calls);
         let locally = "Requests refused without asking the store, which had just refused them.";
-        single(text, "store_denied_locally_total", locally, health.denied_locally);
+        single(text, "store_denied_locally_total", locally, health.cached_denials);
     }
     if let Some(nodes) = backend.nodes() {
         let help = "Servers that share the store, each with its part of the limits while it is unavailable.";
@@ -155,7 +155,7 @@ fn write_fallback(text: &mut String, counts: &FallbackCounts) {
     single(text, "fallback_turned_away_total", turned_away, counts.turned_away);
 }
 
-fn write_leases(text: &mut String, counts: &LeaseCounts) {
+fn write_leases(text: &mut String, counts: &LeaseStats) {
     let calls = "Calls that borrowed units of leased rules from the store, or tried to.";
     single(text, "lease_borrows_total", calls, counts.borrows);
     single(text, "lease_borrowed_units_total", "Units that were borrowed.", counts.borrowed);
@@ -166,7 +166,7 @@ fn write_leases(text: &mut String, counts: &LeaseCounts) {
     let returned = "Borrowed units that were given back.";
     single(text, "lease_returned_units_total", returned, counts.returned);
     let in_hand = "Borrowed units that could be spent now.";
-    single(text, "lease_units_in_hand", in_hand, counts.in_hand);
+    single(text, "lease_units_in_hand", in_hand, counts.available);
 }
 
 fn write_policy(text: &mut String, app: &App) {

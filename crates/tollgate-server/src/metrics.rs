@@ -291,13 +291,13 @@ impl Metrics {
     pub(crate) fn decided(&self, transport: Transport, ruling: &Ruling, tier: Option<&str>) {
         let outcome = match ruling.reason() {
             _ if ruling.is_allowed() => ALLOWED,
-            Reason::Block => BLOCKED,
-            Reason::Error => ERROR,
+            Reason::Blocked => BLOCKED,
+            Reason::InvalidRequest => ERROR,
             _ if ruling.error().is_some() => ERROR,
             _ => DENIED,
         };
         let labels = DecisionLabels {
-            rule: ruling.rule().unwrap_or(NO_RULE),
+            rule: ruling.decided_by_name().unwrap_or(NO_RULE),
             tier: tier.unwrap_or(NO_TIER),
             is_list: matches!(ruling.reason(), Reason::AllowList | Reason::DenyList),
         };

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tollgate::{Finding, FolderLoaded, Policy, PolicyError, RejectedFile, Reload, Watch};
+use tollgate::{
+    Diagnostic, FolderLoaded, Policy, PolicyError, PolicyWatcher, RejectedFile, ReloadEvent,
+};
 
 use crate::app::App;
 use crate::metrics::add;
@@ -29,18 +31,18 @@ impl Reloader {
         self.app.backend.policy()
     }
 
-    /// Activates what a policy file holds, now and whenever that changes, as [`Gate::follow`] does.
+    /// Activates what a policy file holds, now and whenever that changes, as [`Gate::watch_file`] does.
     /// The audit log has each change.
     ///
     /// # Errors
     /// Where no thread can be had, or the current directory is not known.
     ///
-    /// [`Gate::follow`]: tollgate::Gate::follow
+    /// [`Gate::watch_file`]: tollgate::Gate::watch_file
     pub fn follow_policy(
         &self,
         path: &Path,
-        on_reload: impl FnMut(Reload) + Send + 'static,
-    ) -> io::Result<Watch> {
+        on_reload: impl FnMut(ReloadEvent) + Send + 'static,
+    ) -> io::Result<PolicyWatcher> {
         let reloader = self.clone();
         let activate = move |policy| reloader.activate(policy);
         tollgate::port::follow(path, (self.app.backend.policy(), activate), on_reload)
@@ -86,7 +88,7 @@ pub fn log_rejected_files(read: &FolderLoaded) {
 }
 
 /// Control characters of a file's text must not reach a terminal.
-fn harmless(finding: &Finding) -> String {
+fn harmless(finding: &Diagnostic) -> String {
     let text = finding.to_string();
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -197,7 +197,7 @@ impl Top {
             let seen = windows.seen(hash).max(counts.seen);
             Ranked { counts: KeyCounts { seen, ..counts }, ..of.clone() }
         });
-        (listed.collect(), now.since(windows.began) + TOP_WINDOW)
+        (listed.collect(), now.saturating_since(windows.began) + TOP_WINDOW)
     }
 }
 
@@ -244,7 +244,7 @@ fn around(gap: u32, look: u32) -> u32 {
 impl Windows {
     /// Begins another window where it is time; whether it was.
     fn turn(&mut self, now: Timestamp) -> bool {
-        let age = now.since(self.began);
+        let age = now.saturating_since(self.began);
         if age < TOP_WINDOW {
             return false;
         }

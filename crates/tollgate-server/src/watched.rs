@@ -57,7 +57,7 @@ impl App {
             };
             let values: KeyValues<'_> = ruling.key(request).collect();
             let key = borrowed(&values);
-            self.remember((ruling.rule().unwrap_or_default(), &key), why, 1);
+            self.remember((ruling.decided_by_name().unwrap_or_default(), &key), why, 1);
         }
     }
 
@@ -71,7 +71,7 @@ impl App {
             over: 0,
         };
         let is_listed = matches!(ruling.reason(), Reason::AllowList | Reason::DenyList);
-        if is_listed && let Some(rule) = ruling.rule() {
+        if is_listed && let Some(rule) = ruling.decided_by_name() {
             let values: KeyValues<'_> = ruling.key(request).collect();
             let sample = KeySample { rule, is_shadow: false, key: &borrowed(&values) };
             top.count(sample, counts(ruling.is_allowed()), now);

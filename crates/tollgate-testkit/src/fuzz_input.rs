@@ -97,7 +97,7 @@ impl<'a> FuzzInput<'a> {
             2 => Limit::leaky_bucket(count, period),
             3 => Limit::leaky_queue(count, period),
             4 => Limit::fixed_window(count, period),
-            5 => Limit::fixed_window(count, period).from_first(),
+            5 => Limit::fixed_window(count, period).starting_at_first_request(),
             6 => Limit::sliding_log(count, period),
             7 => Limit::sliding_counter(count, period),
             _ => self.calendar(count),

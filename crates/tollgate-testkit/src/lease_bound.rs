@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Align, Limit};
+use tollgate::{Algorithm, Limit, WindowStart};
 
 /// Units that were admitted, at a microsecond of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,10 +38,10 @@ pub fn within_lease_bound(
     let (window, ttl) = (limit.period().as_micros(), ttl.as_micros());
     match (limit.algorithm(), limit.align()) {
         (Algorithm::TokenBucket | Algorithm::LeakyMeter, _) => rate_holds(limit, ttl, &admissions),
-        (Algorithm::FixedWindow, Align::Epoch) => {
+        (Algorithm::FixedWindow, WindowStart::Epoch) => {
             windows_hold(limit, &admissions, |one| u128::from(one.at) / window)
         }
-        (Algorithm::FixedWindow, Align::First) => {
+        (Algorithm::FixedWindow, WindowStart::FirstRequest) => {
             if let Some(late) = admissions.iter().find(|one| one.at >= one.window_ends) {
                 return Err(format!("{late:?} was spent after its window"));
             }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_unit_spent_after_its_window_is_too_much() {
-        let limit = Limit::fixed_window(10, SECOND).from_first();
+        let limit = Limit::fixed_window(10, SECOND).starting_at_first_request();
         let spent =
             |at| within_lease_bound(&limit, SECOND, &[Admission { at, units: 1, window_ends: 9 }]);
         assert!(spent(8).is_ok());

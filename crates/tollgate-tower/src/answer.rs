@@ -42,7 +42,7 @@ impl Answer {
     /// The name of the rule, list or limiter that decided.
     pub fn rule(&self) -> Option<&str> {
         match &self.0.decided {
-            Decided::Ruling(ruling) => ruling.rule(),
+            Decided::Ruling(ruling) => ruling.decided_by_name(),
             Decided::Decision(_) => self.0.limiter.as_ref().map(Limiter::name),
         }
     }

@@ -113,13 +113,13 @@ impl GateLayerBuilder {
 
     /// In which dialect clients are told how they stand; draft 11 if not said.
     pub fn headers(mut self, dialect: Dialect) -> GateLayerBuilder {
-        self.settings.style = self.settings.style.dialect(dialect);
+        self.settings.style = self.settings.style.with_dialect(dialect);
         self
     }
 
     /// How much clients are told; everything if not said.
     pub fn verbosity(mut self, verbosity: Verbosity) -> GateLayerBuilder {
-        self.settings.style = self.settings.style.verbosity(verbosity);
+        self.settings.style = self.settings.style.with_verbosity(verbosity);
         self
     }
 

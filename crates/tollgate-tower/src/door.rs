@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use tollgate::{
-    AddressPrefix, Decision, Gate, HeaderFields, HeaderStyle, Hold, Key, Limiter, Outcome, Part,
-    Reason, Request, RequestError, Reservation, Ruling,
+    AddressPrefix, Decision, Gate, GateReservation, HeaderFields, HeaderStyle, Key, KeyPart,
+    Limiter, Outcome, Reason, Request, RequestError, Reservation, Ruling,
 };
 
 #[cfg(feature = "redis")]
@@ -109,9 +109,9 @@ pub(crate) struct ValuesKey<'a>(&'a [Option<Value<'a>>]);
 
 impl Key for ValuesKey<'_> {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         for value in self.0 {
-            part(value.as_ref().map_or(Part::Bytes(&[]), Value::part));
+            part(value.as_ref().map_or(KeyPart::Bytes(&[]), Value::part));
         }
     }
 
@@ -207,16 +207,16 @@ impl Door {
     pub(crate) fn fields(&self, style: HeaderStyle, decided: &Decided) -> HeaderFields {
         match (&self.0, decided) {
             (Behind::Local(Local::Gate(gate)), Decided::Ruling(ruling)) => {
-                style.of_ruling(ruling, gate.store().clock())
+                style.for_ruling(ruling, gate.store().clock())
             }
             (Behind::Local(Local::Limiter(limiter)), Decided::Decision(decision)) => {
                 let named = (limiter.name(), limiter.limit());
-                style.of_decision(named, decision, limiter.store().clock())
+                style.for_decision(named, decision, limiter.store().clock())
             }
             // Waits are the store's; the moment that one dialect tells is this machine's.
             #[cfg(feature = "redis")]
             (Behind::Redis(_), Decided::Ruling(ruling)) => {
-                style.of_ruling(ruling, &tollgate::Clock::system())
+                style.for_ruling(ruling, &tollgate::Clock::system())
             }
             // A door decides in its own kind.
             _ => HeaderFields::new(),
@@ -253,7 +253,7 @@ impl Decided {
         match self {
             Decided::Ruling(ruling) => match ruling.reason() {
                 Reason::DenyList => Why::Listed,
-                Reason::Error => ruling.error().map_or(Why::Limited, Why::Wrong),
+                Reason::InvalidRequest => ruling.error().map_or(Why::Limited, Why::Wrong),
                 _ => Why::Limited,
             },
             Decided::Decision(decision) => match decision.outcome() {
@@ -267,7 +267,7 @@ impl Decided {
 #[allow(clippy::large_enum_variant, reason = "a tab that holds one is boxed")]
 /// Units that are held until it is known how many were needed.
 pub(crate) enum Held {
-    Hold(Hold),
+    Hold(GateReservation),
     Reservation(Reservation),
     #[cfg(feature = "redis")]
     Remote(RemoteHold),

@@ -54,7 +54,7 @@ impl Express {
     /// Whether nobody is told of a request that goes ahead.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        !self.style.tells_allowed()
+        !self.style.covers_allowed()
     }
 
     /// Takes what the request costs if it may go ahead at once; if it may not, `decision` says why.
@@ -100,6 +100,6 @@ impl Express {
             return Told::Numbers(numbers);
         }
         let named = (self.limiter.name(), self.limiter.limit());
-        Told::fields(self.style.of_decision(named, decision, clock))
+        Told::fields(self.style.for_decision(named, decision, clock))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
-use tollgate_redis::{RedisGate, RedisHold};
+use tollgate_redis::{RedisGate, RedisGateReservation};
 
 use crate::bounds::REMOTE_HOLD;
 use crate::door::{Asked, Decided, Held};
@@ -38,13 +38,13 @@ pub(crate) async fn ask(
 /// there, or the runtime be gone, they come back when the hold times out.
 pub(crate) struct RemoteHold {
     /// Of the tasks that settle it, the first takes it.
-    hold: Arc<Mutex<Option<RedisHold>>>,
+    hold: Arc<Mutex<Option<RedisGateReservation>>>,
     /// What was last asked for.
     charged: u64,
 }
 
 impl RemoteHold {
-    fn new(hold: RedisHold) -> RemoteHold {
+    fn new(hold: RedisGateReservation) -> RemoteHold {
         let charged = hold.cost();
         RemoteHold { hold: Arc::new(Mutex::new(Some(hold))), charged }
     }

@@ -153,7 +153,7 @@ impl Settings {
     }
 
     fn unasked(&self, why: Why) -> Box<Refusal> {
-        Refusal::unasked(why, self.style.tells())
+        Refusal::unasked(why, self.style.verbosity())
     }
 
     /// Decides at once. What has to be waited for first is in the pass.
@@ -178,7 +178,7 @@ impl Settings {
 
     /// Whether nobody is told of a request that goes ahead.
     fn is_quiet(&self) -> bool {
-        !self.style.tells_allowed() && !self.extension && self.observe.is_none()
+        !self.style.covers_allowed() && !self.extension && self.observe.is_none()
     }
 
     /// What follows from a decision.
@@ -193,7 +193,7 @@ impl Settings {
             return Err(self.refuse(decided, why, retry_after));
         }
         let mut pass = Pass::free();
-        if self.style.tells_allowed() && !self.shadow {
+        if self.style.covers_allowed() && !self.shadow {
             pass.told = Told::fields(self.door.fields(self.style, &decided));
         }
         if !self.shadow {
@@ -220,11 +220,11 @@ impl Settings {
     ) -> Box<Refusal> {
         let mut fields = self.door.fields(self.style, &decided);
         if let (Some(wait), true) = (retry_after, fields.get("retry-after").is_none()) {
-            fields = self.style.of_wait(wait);
+            fields = self.style.for_retry(wait);
         }
         let answer = self.door.answer(decided);
         self.observe(&answer);
-        let verbosity = self.style.tells();
+        let verbosity = self.style.verbosity();
         Box::new(Refusal { why, answer: Some(answer), retry_after, fields, verbosity })
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
-use tollgate::Part;
+use tollgate::KeyPart;
 
 /// The value of an attribute.
 #[derive(Clone, Debug)]
@@ -38,10 +38,10 @@ impl<'r> Value<'r> {
 
     /// The value as part of a limiter's key.
     #[inline]
-    pub(crate) fn part(&self) -> Part<'_> {
+    pub(crate) fn part(&self) -> KeyPart<'_> {
         match self {
-            Value::Ip(address) => Part::Ip(*address),
-            value => Part::Bytes(value.as_str().as_bytes()),
+            Value::Ip(address) => KeyPart::Ip(*address),
+            value => KeyPart::Bytes(value.as_str().as_bytes()),
         }
     }
 

@@ -71,7 +71,8 @@ async fn acquire(
     patience: Patience,
 ) -> Result<Pass, Box<Refusal>> {
     let (key, units) = (asked.key(), asked.units());
-    let turn = limiter.acquire(key).cost(units).within(patience.within).queue(patience.queue);
+    let turn =
+        limiter.acquire(key).cost(units).timeout(patience.within).max_waiters(patience.queue);
     let error = match turn.await {
         Ok(decision) => {
             // Its turn has come: there is nothing left to wait for.
@@ -84,7 +85,7 @@ async fn acquire(
     let stands = Decided::Decision(limiter.peek_n(key, units));
     let (why, retry_after) = match error {
         AcquireError::Cost(error) => (Why::Wrong(RequestError::Cost(error)), None),
-        AcquireError::TooLate { ready_after } => (Why::Limited, Some(ready_after)),
+        AcquireError::DeadlineExceeded { ready_after } => (Why::Limited, Some(ready_after)),
         _ => (Why::Limited, Some(stands.retry_after().unwrap_or_default().max(SHORTEST_RETRY))),
     };
     Err(settings.refuse(stands, why, retry_after))

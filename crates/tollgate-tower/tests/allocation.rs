@@ -125,6 +125,6 @@ fn what_headers_and_the_extension_cost_is_counted() {
     assert_eq!(allocations(&off), 2, "the answer, and its place in the map");
     let on = by_limiter().without_extension().build().unwrap();
     assert_eq!(allocations(&on), 5, "what is told, its two values, and the map they are put in");
-    let numbers = by_limiter().headers(Dialect::XDelta).without_extension().build().unwrap();
+    let numbers = by_limiter().headers(Dialect::XSeconds).without_extension().build().unwrap();
     assert_eq!(allocations(&numbers), 3, "the map, and the limit of a thousand");
 }

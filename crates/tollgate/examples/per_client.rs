@@ -28,6 +28,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // An operator forgives: the key is new again.
     limiter.reset(("acme", address));
-    assert!(limiter.status(("acme", address)).is_new());
+    assert!(limiter.status(("acme", address)).is_fresh());
     Ok(())
 }

@@ -24,7 +24,7 @@ fn main() -> Result<(), LimitError> {
 
     // Ana's fourth request and Cleo's were denied by one limit and cost nothing at the other.
     assert_eq!(per_user.status("ana").used(), 3);
-    assert!(per_user.status("cleo").is_new());
+    assert!(per_user.status("cleo").is_fresh());
     assert_eq!(everybody.status("").remaining(), 0);
     Ok(())
 }

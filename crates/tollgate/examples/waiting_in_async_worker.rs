@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|number| {
             let partner = partner.clone();
             tokio::spawn(async move {
-                let turn = partner.acquire("partner").within(Duration::from_secs(5));
+                let turn = partner.acquire("partner").timeout(Duration::from_secs(5));
                 turn.await.map(|_| (number, begun.elapsed()))
             })
         })
@@ -28,9 +28,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Who cannot be served in time is told at once instead of waiting in vain.
     let hourly = Limiter::new(Limit::per_hour(1))?;
     let _first = hourly.acquire("report").await?;
-    let refused = hourly.acquire("report").within(Duration::from_secs(1)).await;
+    let refused = hourly.acquire("report").timeout(Duration::from_secs(1)).await;
     match refused {
-        Err(error @ AcquireError::TooLate { .. }) => println!("the second report: {error}"),
+        Err(error @ AcquireError::DeadlineExceeded { .. }) => {
+            println!("the second report: {error}")
+        }
         other => panic!("an hour has not passed: {other:?}"),
     }
     Ok(())

@@ -6,11 +6,11 @@ use std::{array, fmt, ptr};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Outcome};
-use crate::key::{ChargeKey, Fingerprint, Key, Name};
+use crate::key::{ChargeKey, Key, KeyId, WriteKey};
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    ChargeMode, ChargeOutcome, ChargeRecord, Entry, INLINE, KnownKey, LINES_IN_FEW, Named,
-    PendingCharge, Transaction, charge_few,
+    ChargeMode, ChargeOutcome, ChargeRecord, INLINE, KeyEntry, KnownKey, LINES_IN_FEW,
+    PendingCharge, RegisteredLimit, Transaction, charge_few,
 };
 
 /// A limit, a key and a cost: what [`check_all`] decides on.
@@ -18,7 +18,7 @@ use crate::store::memory::{
 #[must_use = "a charge is taken by check_all"]
 pub struct Charge<'l, 'k> {
     limiter: &'l Limiter,
-    fingerprint: Fingerprint,
+    fingerprint: KeyId,
     key: ChargeKey<'k>,
     cost: u64,
 }
@@ -39,7 +39,7 @@ impl<'l, 'k> Charge<'l, 'k> {
 
     fn pending(&self) -> PendingCharge<'_> {
         let (memory, named) = (self.limiter.memory(), &**self.limiter.named());
-        let entry = Entry { named, fingerprint: self.fingerprint, key: &self.key };
+        let entry = KeyEntry { named, fingerprint: self.fingerprint, key: &self.key };
         PendingCharge::new(memory, entry, self.cost)
     }
 }
@@ -84,7 +84,7 @@ impl fmt::Debug for Charge<'_, '_> {
 ///
 /// assert!(check_all(&[per_user.charge("ana"), everybody.charge(())]).is_allowed());
 /// assert!(!check_all(&[per_user.charge("ben"), everybody.charge(())]).is_allowed());
-/// assert!(per_user.status("ben").is_new(), "the denied request charged ben nothing");
+/// assert!(per_user.status("ben").is_fresh(), "the denied request charged ben nothing");
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[inline]
@@ -102,7 +102,8 @@ fn record_of_limiter<'l>(
     charges: &[Charge<'l, '_>],
 ) -> Option<ChargeRecord<'l>> {
     let limits = charges.iter().map(|charge| &**charge.limiter.named());
-    let named = limits.into_iter().find(|named: &&'l Named| ptr::eq(*named, record.named))?;
+    let named =
+        limits.into_iter().find(|named: &&'l RegisteredLimit| ptr::eq(*named, record.named))?;
     let ChargeRecord { cost, now, observed, .. } = *record;
     Some(ChargeRecord { named, cost, now, observed })
 }

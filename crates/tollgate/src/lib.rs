@@ -46,24 +46,25 @@ mod waiting;
 mod watch;
 
 pub use charge::{Charge, Decisions, check_all};
-pub use decision::{CostError, Decision, DecisionError, Outcome, Status};
+pub use decision::{CostError, Decision, DecisionError, KeyStatus, Outcome};
 pub use gate::{
-    Explanation, Gate, Hold, NumbersSource, Reason, Replaced, RequestError, RuleFigures,
-    RuleReport, Ruling, TierSource, Verdict,
+    Explanation, Gate, GateReservation, LimitSource, Reason, ReplaceOutcome, RequestError,
+    RuleDecision, RuleExplanation, RuleMatch, Ruling, TierSource,
 };
-pub use headers::{Dialect, HeaderFields, HeaderStyle, HeaderStyleError, Verbosity};
-pub use key::{Key, KeyName, Part};
-pub use limit::{Algorithm, Align, CalendarUnit, Limit, LimitError};
-pub use limiter::{Limiter, LimiterBuilder, Taken};
+pub use headers::{Dialect, HeaderFields, HeaderStyle, ParseHeaderStyleError, Verbosity};
+pub use key::{Key, KeyName, KeyPart};
+pub use limit::{Algorithm, CalendarUnit, Limit, LimitError, WindowStart};
+pub use limiter::{Limiter, LimiterBuilder, PartialGrant};
 pub use policy::{
-    AddressPrefix, Block, Client, Condition, Cost, Glob, KeyPart, ListedOverride, Listing, Numbers,
-    OnStoreError, Override, OverrideRemoval, OverrideSource, Place, Policy, PolicyError, Problem,
-    Request, Rule, SyncMode, normalize_path, normalize_path_within, uri_path,
+    AddressPrefix, BlockPolicy, Client, Condition, Cost, Glob, KeyAttribute, ListEntry,
+    ListedOverride, OnStoreError, Override, OverrideRemoval, OverrideSource, Policy, PolicyError,
+    PolicyLocation, PolicyProblem, Request, Rule, RuleLimits, SyncMode, normalize_path,
+    normalize_path_within, uri_path,
 };
+#[cfg(feature = "file")]
+pub use policy::{Diagnostic, LoadedPolicy, PolicyFileError};
 #[cfg(feature = "envoy")]
 pub use policy::{EnvoyDescriptor, EnvoyFolder, FolderLoaded, RejectedFile};
-#[cfg(feature = "file")]
-pub use policy::{FileError, Finding, Loaded};
 pub use reservation::{Reservation, ReserveError};
 pub use store::memory::{
     MemoryStore, MemoryStoreBuilder, SnapshotError, SnapshotSummary, TooManyBlocks, WhenFull,
@@ -71,4 +72,4 @@ pub use store::memory::{
 pub use time::{Clock, ManualClock, Timestamp};
 pub use waiting::{Acquire, AcquireError};
 #[cfg(feature = "watch")]
-pub use watch::{Reload, Watch};
+pub use watch::{PolicyWatcher, ReloadEvent};

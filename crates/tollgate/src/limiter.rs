@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::algorithm;
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::charge::Charge;
-use crate::decision::{Decision, Status};
-use crate::key::{Fingerprint, Fingerprints, Key, KeyName, Name};
+use crate::decision::{Decision, KeyStatus};
+use crate::key::{Key, KeyId, KeyName, LimitKeyHasher, WriteKey};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::{Reservation, ReserveError};
 use crate::store::memory::{
-    BucketOutcome, Entry, KnownKey, LINES, Memory, MemoryStore, MemoryStoreBuilder, Named,
-    WhenFull, charge_one,
+    BucketOutcome, KeyEntry, KnownKey, LINES, Memory, MemoryStore, MemoryStoreBuilder,
+    RegisteredLimit, WhenFull, charge_one,
 };
 use crate::time::{Clock, Timestamp};
 use crate::waiting::Acquire;
@@ -32,19 +32,19 @@ use crate::waiting::Acquire;
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone)]
-pub struct Limiter(Arc<Inner>);
+pub struct Limiter(Arc<LimiterInner>);
 
-struct Inner {
+struct LimiterInner {
     store: MemoryStore,
-    named: Arc<Named>,
-    fingerprints: Fingerprints,
+    named: Arc<RegisteredLimit>,
+    fingerprints: LimitKeyHasher,
 }
 
 /// A limiter that nobody has.
-pub(crate) struct Apart(Inner);
+pub(crate) struct UniqueLimiter(LimiterInner);
 
-impl Apart {
-    pub(crate) fn named(&self) -> &Arc<Named> {
+impl UniqueLimiter {
+    pub(crate) fn named(&self) -> &Arc<RegisteredLimit> {
         &self.0.named
     }
 
@@ -74,13 +74,13 @@ impl Limiter {
 
     pub(crate) fn on(store: MemoryStore, name: &str, limit: &Limit) -> Result<Limiter, LimitError> {
         let named = store.0.register(name, limit)?;
-        let fingerprints = Fingerprints::new(&store.0.hashes, name);
-        Ok(Limiter(Arc::new(Inner { store, named, fingerprints })))
+        let fingerprints = LimitKeyHasher::new(&store.0.hashes, name);
+        Ok(Limiter(Arc::new(LimiterInner { store, named, fingerprints })))
     }
 
     /// What it is made of, if nobody else has it: then nobody can ask it any more.
-    pub(crate) fn taken_apart(self) -> Result<Apart, Limiter> {
-        Arc::try_unwrap(self.0).map(Apart).map_err(Limiter)
+    pub(crate) fn taken_apart(self) -> Result<UniqueLimiter, Limiter> {
+        Arc::try_unwrap(self.0).map(UniqueLimiter).map_err(Limiter)
     }
 
     /// Its name, which decisions over several limits carry.
@@ -145,16 +145,16 @@ impl Limiter {
     }
 
     /// Takes as many units as there are for `key`, `most` at most, and says how many.
-    pub fn take_up_to(&self, key: impl Key, most: u64) -> Taken {
+    pub fn check_up_to(&self, key: impl Key, most: u64) -> PartialGrant {
         let (units, decision) =
             self.with(&key, |memory, entry, now| memory.take_up_to(entry, now, most));
-        Taken { units, decision }
+        PartialGrant { units, decision }
     }
 
     /// Gives back `units` that earlier decisions took, the latest first, never above full.
     pub fn refund(&self, key: impl Key, units: u64) {
         let fingerprint = self.0.fingerprints.of(&key);
-        self.memory().give_back(&self.0.named, fingerprint, algorithm::Taken::Whenever, units);
+        self.memory().give_back(&self.0.named, fingerprint, algorithm::TakenAt::Whenever, units);
     }
 
     /// Makes `key` new; whether anything was known of it.
@@ -168,7 +168,7 @@ impl Limiter {
     }
 
     /// How `key` stands, taking nothing.
-    pub fn status(&self, key: impl Key) -> Status {
+    pub fn status(&self, key: impl Key) -> KeyStatus {
         self.with(&key, Memory::status)
     }
 
@@ -176,7 +176,7 @@ impl Limiter {
     ///
     /// Walks the store a shard at a time; checks go on meanwhile. Without names, every name is
     /// empty.
-    pub fn keys(&self) -> impl Iterator<Item = (KeyName, Status)> + '_ {
+    pub fn keys(&self) -> impl Iterator<Item = (KeyName, KeyStatus)> + '_ {
         (0_usize..).map_while(|shard| self.memory().shard_keys(shard, &self.0.named)).flatten()
     }
 
@@ -242,7 +242,7 @@ impl Limiter {
         &self,
         key: &impl Key,
         cost: u64,
-    ) -> Result<BucketOutcome<'_>, (Fingerprint, Timestamp)> {
+    ) -> Result<BucketOutcome<'_>, (KeyId, Timestamp)> {
         let (fingerprint, memory) = (self.0.fingerprints.of(key), self.memory());
         // The clock is read while the slot is on its way.
         let slot = memory.prefetch::<LINES>(fingerprint);
@@ -255,18 +255,22 @@ impl Limiter {
     #[inline(never)]
     fn charge_any(
         &self,
-        key: &dyn Name,
-        fingerprint: Fingerprint,
+        key: &dyn WriteKey,
+        fingerprint: KeyId,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        self.memory().charge(&Entry { named: &self.0.named, fingerprint, key }, now, cost)
+        self.memory().charge(&KeyEntry { named: &self.0.named, fingerprint, key }, now, cost)
     }
 
     #[inline]
-    fn with<T>(&self, key: &impl Key, act: impl FnOnce(&Memory, &Entry<'_>, Timestamp) -> T) -> T {
+    fn with<T>(
+        &self,
+        key: &impl Key,
+        act: impl FnOnce(&Memory, &KeyEntry<'_>, Timestamp) -> T,
+    ) -> T {
         let fingerprint = self.0.fingerprints.of(key);
-        let entry = Entry { named: &self.0.named, fingerprint, key };
+        let entry = KeyEntry { named: &self.0.named, fingerprint, key };
         let memory = self.memory();
         // The clock is read while the slot is on its way.
         memory.prefetch_used(fingerprint);
@@ -274,7 +278,7 @@ impl Limiter {
     }
 
     #[inline]
-    pub(crate) fn fingerprint(&self, key: &impl Key) -> Fingerprint {
+    pub(crate) fn fingerprint(&self, key: &impl Key) -> KeyId {
         self.0.fingerprints.of(key)
     }
 
@@ -284,7 +288,7 @@ impl Limiter {
     }
 
     #[inline]
-    pub(crate) fn named(&self) -> &Arc<Named> {
+    pub(crate) fn named(&self) -> &Arc<RegisteredLimit> {
         &self.0.named
     }
 }
@@ -298,10 +302,10 @@ impl fmt::Debug for Limiter {
     }
 }
 
-/// What [`Limiter::take_up_to`] took.
+/// What [`Limiter::check_up_to`] took.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says how many units were taken"]
-pub struct Taken {
+pub struct PartialGrant {
     /// How many units; zero if there were none.
     pub units: u64,
     /// The decision on those units, or on one unit where there were none.
@@ -343,8 +347,8 @@ impl LimiterBuilder {
     }
 
     /// Keeps no names: a third less memory, and lists cannot say which key is which.
-    pub fn without_names(mut self) -> LimiterBuilder {
-        self.store = self.store.without_names();
+    pub fn discard_key_names(mut self) -> LimiterBuilder {
+        self.store = self.store.discard_key_names();
         self
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::bounds::{DEFAULT_RESERVATION, EXPIRED_PER_CALL};
 use crate::decision::{Decision, DecisionError};
-use crate::key::{Fingerprint, Key, KeyName};
+use crate::key::{Key, KeyId, KeyName};
 use crate::limiter::Limiter;
 use crate::store::memory::{
-    ChargeMode, Entry, MemoryStore, Named, PendingCharge, ReservedUnits, Transaction,
+    ChargeMode, KeyEntry, MemoryStore, PendingCharge, RegisteredLimit, ReservedUnits, Transaction,
 };
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::Timestamp;
@@ -32,18 +32,18 @@ use crate::time::Timestamp;
 /// ```
 #[must_use = "dropping a reservation gives its units back"]
 pub struct Reservation {
-    claim: Claim,
+    claim: OpenReservation,
     decision: Decision,
 }
 
 /// When a reservation times out, and a number to tell those of one moment apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket {
+pub(crate) struct ReservationId {
     pub(crate) until: Timestamp,
     number: u64,
 }
 
-impl Ticket {
+impl ReservationId {
     /// Whether it has timed out by `now`. At the last moment that can be told time stands still,
     /// and what times out then never does.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
@@ -60,17 +60,17 @@ impl Reservation {
     ) -> Result<Reservation, ReserveError> {
         let memory = limiter.memory();
         let fingerprint = limiter.fingerprint(key);
-        let until = memory.now().after(timeout);
-        let entry = Entry { named: limiter.named(), fingerprint, key };
+        let until = memory.now().saturating_add(timeout);
+        let entry = KeyEntry { named: limiter.named(), fingerprint, key };
         let charge = PendingCharge::new(memory, entry, cost);
         let done = Transaction::run([charge].into_iter().collect(), ChargeMode::Reserve(until));
         let decision = done.records[0].decision(done.outcome);
         if !decision.is_allowed() {
             return Err(ReserveError(decision));
         }
-        let held = Held { named: limiter.named().clone(), fingerprint, cost };
+        let held = ReservedCharge { named: limiter.named().clone(), fingerprint, cost };
         let ticket = done.reservations.first().copied().flatten();
-        let claim = Claim::new(limiter.store(), KeyName::new(key), held, ticket);
+        let claim = OpenReservation::new(limiter.store(), KeyName::new(key), held, ticket);
         Ok(Reservation { claim, decision })
     }
 
@@ -137,34 +137,34 @@ impl fmt::Display for ReserveError {
 impl std::error::Error for ReserveError {}
 
 /// Units of one limit taken for one key, given back unless they are settled in time.
-pub(crate) struct Claim {
+pub(crate) struct OpenReservation {
     store: MemoryStore,
     name: KeyName,
-    held: Held,
+    held: ReservedCharge,
     /// None of what is not counted: there is nothing to give back.
-    ticket: Option<Ticket>,
+    ticket: Option<ReservationId>,
 }
 
 /// What a reservation holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) named: Arc<Named>,
-    pub(crate) fingerprint: Fingerprint,
+pub(crate) struct ReservedCharge {
+    pub(crate) named: Arc<RegisteredLimit>,
+    pub(crate) fingerprint: KeyId,
     pub(crate) cost: u64,
 }
 
-impl Claim {
+impl OpenReservation {
     /// Returns a claim on what the store holds until the ticket's time. Without a ticket it holds nothing.
     pub(crate) fn new(
         store: &MemoryStore,
         name: KeyName,
-        held: Held,
-        ticket: Option<Ticket>,
-    ) -> Claim {
+        held: ReservedCharge,
+        ticket: Option<ReservationId>,
+    ) -> OpenReservation {
         if let Some(ticket) = ticket {
             store.0.reservations.add(ticket, held.fingerprint);
         }
-        Claim { store: store.clone(), name, held, ticket }
+        OpenReservation { store: store.clone(), name, held, ticket }
     }
 
     /// Keeps what was taken.
@@ -192,12 +192,15 @@ impl Claim {
         }
         let memory = &self.store.0;
         let now = memory.now();
-        let Held { named, fingerprint, .. } = &self.held;
-        let is_held = |ticket: &Ticket| memory.is_held(*fingerprint, *ticket, now);
+        let ReservedCharge { named, fingerprint, .. } = &self.held;
+        let is_held = |ticket: &ReservationId| memory.is_held(*fingerprint, *ticket, now);
         let (ticket, more) = match self.ticket {
             Some(ticket) if is_held(&ticket) => (ticket, units - before),
-            Some(_) => (memory.reservations.ticket(now.after(DEFAULT_RESERVATION)), units),
-            None => (memory.reservations.ticket(now.after(DEFAULT_RESERVATION)), units - before),
+            Some(_) => (memory.reservations.ticket(now.saturating_add(DEFAULT_RESERVATION)), units),
+            None => (
+                memory.reservations.ticket(now.saturating_add(DEFAULT_RESERVATION)),
+                units - before,
+            ),
         };
         self.take(now, more);
         if memory.hold(named, *fingerprint, now, ReservedUnits { ticket, units: more }) {
@@ -208,21 +211,21 @@ impl Claim {
     }
 
     fn take(&self, now: Timestamp, units: u64) {
-        let Held { named, fingerprint, .. } = &self.held;
-        let entry = Entry { named, fingerprint: *fingerprint, key: &self.name };
+        let ReservedCharge { named, fingerprint, .. } = &self.held;
+        let entry = KeyEntry { named, fingerprint: *fingerprint, key: &self.name };
         self.store.0.take(&entry, now, units);
     }
 
     /// Ends it, keeping up to `keep` units; how many, or `None` if it has ended, or timed out,
     /// before.
-    fn end(&self, ticket: Ticket, keep: u64) -> Option<u64> {
+    fn end(&self, ticket: ReservationId, keep: u64) -> Option<u64> {
         let memory = &self.store.0;
         memory.reservations.remove(ticket);
         memory.end(self.held.fingerprint, (ticket, memory.now()), keep)
     }
 }
 
-impl Drop for Claim {
+impl Drop for OpenReservation {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.end(ticket, 0);
@@ -234,7 +237,7 @@ impl Drop for Claim {
 /// they hold is kept beside the keys.
 #[derive(Debug)]
 pub(crate) struct Reservations {
-    open: Mutex<BTreeMap<Ticket, Fingerprint>>,
+    open: Mutex<BTreeMap<ReservationId, KeyId>>,
     /// When the first times out, so that a check need not lock to know that none has.
     first: AtomicU64,
     tickets: AtomicU64,
@@ -252,18 +255,18 @@ impl Default for Reservations {
 
 impl Reservations {
     /// A ticket of its own.
-    pub(crate) fn ticket(&self, until: Timestamp) -> Ticket {
-        Ticket { until, number: self.tickets.fetch_add(1, Ordering::Relaxed) }
+    pub(crate) fn ticket(&self, until: Timestamp) -> ReservationId {
+        ReservationId { until, number: self.tickets.fetch_add(1, Ordering::Relaxed) }
     }
 
-    fn add(&self, ticket: Ticket, fingerprint: Fingerprint) {
+    fn add(&self, ticket: ReservationId, fingerprint: KeyId) {
         // What never times out need not be found.
         if ticket.until < Timestamp::MAX {
             self.change(|open| open.insert(ticket, fingerprint));
         }
     }
 
-    fn remove(&self, ticket: Ticket) {
+    fn remove(&self, ticket: ReservationId) {
         self.change(|open| open.remove(&ticket));
     }
 
@@ -275,7 +278,7 @@ impl Reservations {
     }
 
     /// Takes some that have timed out by `now`; the keys they are of.
-    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Fingerprint> {
+    pub(crate) fn expire(&self, now: Timestamp) -> Vec<KeyId> {
         self.change(|open| {
             let mut keys = Vec::new();
             while keys.len() < EXPIRED_PER_CALL
@@ -288,7 +291,7 @@ impl Reservations {
         })
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<Ticket, Fingerprint>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<ReservationId, KeyId>) -> T) -> T {
         let mut open = lock(&self.open);
         let changed = change(&mut open);
         let first = open.keys().next().map_or(u64::MAX, |ticket| ticket.until.as_nanos());

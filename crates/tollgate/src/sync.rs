@@ -17,9 +17,9 @@ mod brief;
 
 /// A lock that is held for nanoseconds.
 #[cfg(not(loom))]
-pub(crate) type BriefMutex<T> = parking_lot::lock_api::Mutex<brief::Brief, T>;
+pub(crate) type SpinMutex<T> = parking_lot::lock_api::Mutex<brief::SpinLock, T>;
 #[cfg(not(loom))]
-pub(crate) type BriefGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, brief::Brief, T>;
+pub(crate) type SpinGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, brief::SpinLock, T>;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex as BriefMutex, MutexGuard as BriefGuard};
@@ -32,7 +32,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(not(loom))]
 #[inline(always)]
-pub(crate) fn lock_briefly<T>(mutex: &BriefMutex<T>) -> BriefGuard<'_, T> {
+pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinGuard<'_, T> {
     mutex.lock()
 }
 

@@ -40,7 +40,7 @@ impl Timestamp {
 
     /// The moment `duration` later, or the last one that can be told.
     #[must_use]
-    pub fn after(self, duration: Duration) -> Timestamp {
+    pub fn saturating_add(self, duration: Duration) -> Timestamp {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Timestamp::from_nanos(self.0.saturating_add(nanos))
     }
@@ -53,10 +53,10 @@ impl Timestamp {
     /// The moment of an instant of the machine's monotonic clock.
     #[cfg(all(feature = "tokio", not(target_family = "wasm")))]
     pub(crate) fn of_instant(instant: Instant) -> Timestamp {
-        let base = BASE.get_or_init(Base::new);
+        let base = BASE.get_or_init(ClockBase::new);
         let then = Timestamp::from_nanos(base.unix_nanos);
         match instant.checked_duration_since(base.instant) {
-            Some(later) => then.after(later),
+            Some(later) => then.saturating_add(later),
             None => {
                 let earlier = base.instant.duration_since(instant).as_nanos();
                 let earlier = u64::try_from(earlier).unwrap_or(u64::MAX);
@@ -66,7 +66,7 @@ impl Timestamp {
     }
 
     /// How long after `earlier` this is; zero if it is not.
-    pub const fn since(self, earlier: Timestamp) -> Duration {
+    pub const fn saturating_since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
@@ -77,10 +77,10 @@ impl Timestamp {
 /// and from then on follows the machine's monotonic clock, so that a stepped wall clock neither
 /// mints capacity nor reopens a window.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug, Default)]
-enum Source {
+enum ClockSource {
     #[default]
     System,
     Manual(ManualClock),
@@ -91,30 +91,30 @@ impl Clock {
     pub fn system() -> Clock {
         // Calibrating takes some milliseconds: better here than in somebody's first check.
         system_nanos();
-        Clock(Source::System)
+        Clock(ClockSource::System)
     }
 
     /// The time now.
     #[inline]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System => Timestamp(system_nanos()),
-            Source::Manual(clock) => clock.now(),
+            ClockSource::System => Timestamp(system_nanos()),
+            ClockSource::Manual(clock) => clock.now(),
         }
     }
 
     /// The manual clock behind this one, if it is not the machine's.
     pub(crate) fn manual(&self) -> Option<&ManualClock> {
         match &self.0 {
-            Source::System => None,
-            Source::Manual(clock) => Some(clock),
+            ClockSource::System => None,
+            ClockSource::Manual(clock) => Some(clock),
         }
     }
 }
 
 impl From<ManualClock> for Clock {
     fn from(clock: ManualClock) -> Clock {
-        Clock(Source::Manual(clock))
+        Clock(ClockSource::Manual(clock))
     }
 }
 
@@ -133,10 +133,10 @@ impl From<ManualClock> for Clock {
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ManualClock(Arc<Mutex<Manual>>);
+pub struct ManualClock(Arc<Mutex<ManualTime>>);
 
 #[derive(Debug)]
-struct Manual {
+struct ManualTime {
     now: Timestamp,
     /// Who sleeps until when; the number tells sleepers of one moment apart.
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
@@ -151,7 +151,7 @@ impl ManualClock {
 
     /// A clock at `now`.
     pub fn at(now: Timestamp) -> ManualClock {
-        ManualClock(Arc::new(Mutex::new(Manual {
+        ManualClock(Arc::new(Mutex::new(ManualTime {
             now,
             sleepers: BTreeMap::new(),
             last_sleeper: 0,
@@ -165,7 +165,7 @@ impl ManualClock {
 
     /// Moves the time on, and wakes who has slept until then. Moves of several threads add up.
     pub fn advance(&self, by: Duration) {
-        self.move_to(|now| now.after(by));
+        self.move_to(|now| now.saturating_add(by));
     }
 
     /// Sets the time, forwards or back, and wakes who has slept until then.
@@ -186,7 +186,7 @@ impl ManualClock {
     }
 
     /// When the next sleeper wants to be woken: where a simulation should move the clock to.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub fn next_timer(&self) -> Option<Timestamp> {
         self.lock().sleepers.keys().next().map(|(at, _)| *at)
     }
 
@@ -210,7 +210,7 @@ impl ManualClock {
         self.lock().sleepers.remove(&sleeper);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Manual> {
+    fn lock(&self) -> MutexGuard<'_, ManualTime> {
         self.0.lock()
     }
 }
@@ -227,7 +227,7 @@ impl Default for ManualClock {
 /// what a millisecond can drift, and a step back is absorbed by the clamp in every algorithm.
 const TRUST_NANOS: u64 = 1_000_000;
 
-struct Base {
+struct ClockBase {
     cycles: quanta::Clock,
     /// What a cycle takes, in nanoseconds times 2^32: of so few cycles as are trusted the product
     /// fits 64 bits, and what is lost in rounding is less than a nanosecond.
@@ -238,7 +238,7 @@ struct Base {
     unix_nanos: u64,
 }
 
-static BASE: OnceLock<Base> = OnceLock::new();
+static BASE: OnceLock<ClockBase> = OnceLock::new();
 
 /// What stands for the cycles of a thread that has not asked yet: as far from any count as can be.
 const NEVER: u64 = 1 << 63;
@@ -251,7 +251,7 @@ thread_local! {
 /// Never past [`Timestamp::MAX`].
 #[inline]
 fn system_nanos() -> u64 {
-    let base = BASE.get_or_init(Base::new);
+    let base = BASE.get_or_init(ClockBase::new);
     let cycles = base.cycles.raw();
     let (anchor_cycles, anchor_nanos) = ANCHOR.get();
     // Of a counter that went back, or that this thread has not asked yet, a number far above.
@@ -259,16 +259,16 @@ fn system_nanos() -> u64 {
     if since < base.trusted_cycles {
         return anchor_nanos + ((since * base.nanos_per_cycle) >> 32);
     }
-    base.ask_the_system(cycles)
+    base.resynchronise(cycles)
 }
 
-impl Base {
-    fn new() -> Base {
+impl ClockBase {
+    fn new() -> ClockBase {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let cycles = quanta::Clock::new();
         // The more cycles are asked about, the more exact is the answer: some minutes of them.
         let nanos_per_cycle = cycles.delta_as_nanos(0, 1 << 40) >> 8;
-        Base {
+        ClockBase {
             nanos_per_cycle,
             trusted_cycles: (TRUST_NANOS << 32).checked_div(nanos_per_cycle).unwrap_or(0),
             cycles,
@@ -278,7 +278,7 @@ impl Base {
     }
 
     #[cold]
-    fn ask_the_system(&self, cycles: u64) -> u64 {
+    fn resynchronise(&self, cycles: u64) -> u64 {
         let elapsed = u64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
         let nanos = self.unix_nanos.saturating_add(elapsed).min(Timestamp::MAX.0);
         // Near the end of time nothing is counted from here: what is could be past it.

@@ -131,7 +131,7 @@ fn a_composite_key_allocates_nothing() {
 fn a_refund_and_a_take_allocate_nothing() {
     let (limiter, _) = manual(Limit::per_hour(10));
     assert!(limiter.check("ana").is_allowed());
-    assert_eq!(allocations(|| limiter.take_up_to("ana", 3)), 0);
+    assert_eq!(allocations(|| limiter.check_up_to("ana", 3)), 0);
     assert_eq!(allocations(|| limiter.refund("ana", 2)), 0);
 }
 
@@ -177,7 +177,7 @@ fn a_check_of_three_rules_out_of_a_hundred_allocates_nothing() {
     assert_eq!(allocations(|| gate.check(&request())), 0);
     assert_eq!(allocations(|| gate.peek(&request())), 0);
     assert_eq!(allocations(|| gate.status(&request())), 0);
-    assert_eq!(allocations(|| gate.take_up_to(&request().cost(3))), 0);
+    assert_eq!(allocations(|| gate.check_up_to(&request().cost(3))), 0);
     assert_eq!(allocations(|| gate.refund(&request())), 0);
     assert_eq!(allocations(|| gate.check(&request().cost(9999))), 0, "can never be");
     assert!(!gate.check(&request().cost(999)).is_allowed(), "this one adds the block");
@@ -186,8 +186,8 @@ fn a_check_of_three_rules_out_of_a_hundred_allocates_nothing() {
 
 #[test]
 fn a_check_of_a_client_with_an_override_allocates_nothing() {
-    let own = Override::new("user", "ana").tier("pro").numbers("per-user", Limit::per_hour(500));
-    let gate = Gate::new(hundred_rules().with_override(own)).unwrap();
+    let own = Override::new("user", "ana").tier("pro").limits("per-user", Limit::per_hour(500));
+    let gate = Gate::new(hundred_rules().override_client(own)).unwrap();
     assert!(gate.check(&request()).is_allowed());
     assert_eq!(gate.peek(&request()).limit(), 500);
     assert_eq!(allocations(|| gate.check(&request())), 0);
@@ -202,7 +202,12 @@ fn what_a_ruling_says_allocates_nothing() {
     let ruling = gate.check(&request());
     let read = || {
         let shares = ruling.rules().map(|of| (of.limit(), of.remaining(), of.reset_after()));
-        (ruling.rule().map(str::len), ruling.retry_after(), ruling.delay(), shares.count())
+        (
+            ruling.decided_by_name().map(str::len),
+            ruling.retry_after(),
+            ruling.delay(),
+            shares.count(),
+        )
     };
     assert_eq!(allocations(read), 0);
 }

@@ -10,7 +10,7 @@ use tollgate::{
 };
 use tollgate_testkit::cases;
 
-const CHOICES: [WhenFull; 3] = [WhenFull::Evict, WhenFull::DenyNew, WhenFull::AllowNew];
+const CHOICES: [WhenFull; 3] = [WhenFull::Evict, WhenFull::DenyNewKeys, WhenFull::AllowUncounted];
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn store(max_keys: usize, when_full: WhenFull) -> (MemoryStore, ManualClock) {
@@ -100,7 +100,7 @@ fn the_state_closest_to_new_makes_room() {
         assert!(limiter.check_n(key, 2 + key).is_allowed());
     }
     assert!(limiter.check("new").is_allowed());
-    let kept: Vec<bool> = (0..8_u64).map(|key| !limiter.status(key).is_new()).collect();
+    let kept: Vec<bool> = (0..8_u64).map(|key| !limiter.status(key).is_fresh()).collect();
     assert_eq!(kept, [false, true, true, true, true, true, true, true]);
 }
 
@@ -112,20 +112,20 @@ fn every_forced_eviction_is_counted() {
         let _ = limiter.check(("new", key));
     }
     assert_eq!(limiter.store().evictions(), 50);
-    assert_eq!((limiter.store().turned_away(), limiter.store().reclaimed()), (0, 0));
+    assert_eq!((limiter.store().rejected_new_keys(), limiter.store().reclaimed()), (0, 0));
 }
 
 #[test]
 fn deny_new_denies_new_keys_and_leaves_the_known_alone() {
-    let (limiter, _) = full(16, WhenFull::DenyNew);
+    let (limiter, _) = full(16, WhenFull::DenyNewKeys);
     assert!(!limiter.check("new").is_allowed());
     assert!((0..16_u64).all(|key| limiter.check_n(key, 9).is_allowed()));
-    assert_eq!((limiter.store().evictions(), limiter.store().turned_away()), (0, 1));
+    assert_eq!((limiter.store().evictions(), limiter.store().rejected_new_keys()), (0, 1));
 }
 
 #[test]
 fn deny_new_says_when_there_will_be_room() {
-    let (limiter, clock) = full(8, WhenFull::DenyNew);
+    let (limiter, clock) = full(8, WhenFull::DenyNewKeys);
     let wait = limiter.check("new").retry_after().unwrap();
     clock.advance(wait - Duration::from_nanos(1));
     assert!(!limiter.check("new").is_allowed());
@@ -136,7 +136,7 @@ fn deny_new_says_when_there_will_be_room() {
 #[test]
 fn deny_new_says_when_there_is_room_at_the_latest_wherever_that_is() {
     for max_keys in [1, 3, 130, 700, 2_000] {
-        let (store, clock) = store(max_keys, WhenFull::DenyNew);
+        let (store, clock) = store(max_keys, WhenFull::DenyNewKeys);
         let limiter = store.limiter("limit", Limit::per_hour(3600)).unwrap();
         for key in 0..max_keys {
             assert!(limiter.check_n(key, 1 + key as u64 % 1000).is_allowed());
@@ -155,10 +155,10 @@ fn deny_new_says_when_there_is_room_at_the_latest_wherever_that_is() {
 
 #[test]
 fn allow_new_lets_new_keys_pass_uncounted() {
-    let (limiter, _) = full(16, WhenFull::AllowNew);
+    let (limiter, _) = full(16, WhenFull::AllowUncounted);
     assert!((0..30).all(|_| limiter.check("new").is_allowed()));
-    assert!(limiter.status("new").is_new());
-    assert_eq!((limiter.store().len(), limiter.store().turned_away()), (16, 30));
+    assert!(limiter.status("new").is_fresh());
+    assert_eq!((limiter.store().len(), limiter.store().rejected_new_keys()), (16, 30));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn worthless_state_makes_room_without_an_eviction() {
         clock.advance(HOUR);
         assert!((0..64).all(|key| limiter.check(("new", key)).is_allowed()));
         let store = limiter.store();
-        assert_eq!((store.evictions(), store.turned_away()), (0, 0), "{choice:?}");
+        assert_eq!((store.evictions(), store.rejected_new_keys()), (0, 0), "{choice:?}");
         assert_eq!(store.reclaimed(), 128 - store.len() as u64, "what is gone is counted");
         assert!((0..64).all(|key| limiter.status(("new", key)).used() == 1), "{choice:?}");
     }
@@ -228,7 +228,7 @@ fn several_charges_at_once_stay_within_the_bound() {
 #[test]
 fn several_charges_of_which_one_is_denied_make_no_room() {
     let (limiter, _) = full(64, WhenFull::Evict);
-    assert_eq!(limiter.take_up_to(0, 10).units, 9);
+    assert_eq!(limiter.check_up_to(0, 10).units, 9);
     assert!(!check_all(&[limiter.charge(0), limiter.charge("new")]).is_allowed());
     assert_eq!((limiter.store().evictions(), limiter.status(0).remaining()), (0, 0));
 }
@@ -324,7 +324,7 @@ fn units_of_a_sliding_log_at_one_moment_share_an_entry() {
 fn store_of_many_keys_loses_none_and_takes_less_than_forty_bytes_for_each() {
     let keys = 100_000_u64;
     let limit = Limit::token_bucket(1, Duration::from_secs(3600)).burst(3);
-    let builder = Limiter::builder(limit).max_keys(110_000).without_names();
+    let builder = Limiter::builder(limit).max_keys(110_000).discard_key_names();
     let limiter = builder.build().expect("the test's numbers are valid");
     for key in 0..keys {
         assert!(limiter.check(key).is_allowed());
@@ -347,7 +347,7 @@ fn a_store_without_names_is_smaller() {
         }
         limiter.memory_usage()
     };
-    assert!(usage(MemoryStore::builder().without_names()) < usage(MemoryStore::builder()));
+    assert!(usage(MemoryStore::builder().discard_key_names()) < usage(MemoryStore::builder()));
 }
 
 #[test]
@@ -370,11 +370,11 @@ fn a_debt_of_a_key_that_is_gone_evicts_nobody_unless_new_keys_do() {
         let reservation = limiter.reserve_for("ana", 5, HOUR).unwrap();
         clock.advance(Duration::from_secs(10));
         assert!(limiter.check_n("ben", 10).is_allowed(), "ana is as good as new");
-        let before = store.turned_away();
+        let before = store.rejected_new_keys();
         reservation.settle(20);
         assert_eq!(store.evictions(), evicted, "{choice:?}");
-        assert_eq!(store.turned_away() - before, 1 - evicted, "{choice:?}");
-        assert_eq!(limiter.status("ben").is_new(), evicted == 1, "{choice:?}");
+        assert_eq!(store.rejected_new_keys() - before, 1 - evicted, "{choice:?}");
+        assert_eq!(limiter.status("ben").is_fresh(), evicted == 1, "{choice:?}");
     }
 }
 
@@ -401,7 +401,7 @@ proptest! {
         let (store, clock) = store(max_keys, choice);
         let rule = |name: &&str| Rule::new(*name).key([*name]).limit(Limit::per_hour(8));
         let policy = ["a", "b", "c"][..rules].iter().map(rule).fold(Policy::new(), Policy::rule);
-        let gate = Gate::on(store.clone(), policy).unwrap();
+        let gate = Gate::with_store(store.clone(), policy).unwrap();
         let limiter = store.limiter("alone", Limit::per_hour(8)).unwrap();
         for (key, cost, idle) in steps {
             clock.advance(Duration::from_secs(idle));

@@ -112,7 +112,7 @@ fn play(played: &Played) -> PlayAnswer {
 
 fn answer(played: &Played, request: &Request) -> RequestAnswer {
     RequestAnswer {
-        after_nanos: request.at.since(played.start).as_nanos(),
+        after_nanos: request.at.saturating_since(played.start).as_nanos(),
         allowed: request.allowed,
         decided_by: request.decided_by,
         remaining: request.remaining,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Align, CalendarUnit, Limit, Limiter, ManualClock};
+use tollgate::{Algorithm, CalendarUnit, Limit, Limiter, ManualClock, WindowStart};
 
 use crate::duration::human;
 
@@ -87,11 +87,11 @@ fn counts(limit: &Limit) -> (&'static str, &'static str) {
 fn sustained(limit: &Limit) -> String {
     let (count, period) = (limit.count(), limit.period());
     match (limit.algorithm(), limit.align()) {
-        (Algorithm::FixedWindow, Align::Calendar(unit)) => {
+        (Algorithm::FixedWindow, WindowStart::Calendar(unit)) => {
             let zone = limit.zone_name().unwrap_or("UTC");
             format!("{count} in each calendar {}, in {zone}", unit_name(unit))
         }
-        (Algorithm::FixedWindow, Align::First) => {
+        (Algorithm::FixedWindow, WindowStart::FirstRequest) => {
             format!("{count} in the {} from a key's first request", human(period))
         }
         (Algorithm::FixedWindow, _) => {
@@ -128,10 +128,10 @@ fn at_once(limit: &Limit) -> String {
 
 fn as_new(limit: &Limit) -> AsNew {
     match (limit.algorithm(), limit.align()) {
-        (Algorithm::FixedWindow, Align::Calendar(unit)) => {
+        (Algorithm::FixedWindow, WindowStart::Calendar(unit)) => {
             AsNew::End(format!("when the {} ends", unit_name(unit)))
         }
-        (Algorithm::FixedWindow, Align::First) => {
+        (Algorithm::FixedWindow, WindowStart::FirstRequest) => {
             AsNew::After(limit.period(), "the first request of the window")
         }
         (Algorithm::FixedWindow, _) => AsNew::Within(limit.period(), "when the window ends"),
@@ -155,7 +155,7 @@ fn used_up(limit: &Limit) -> Duration {
 fn note(limit: &Limit) -> Option<String> {
     let twice = limit.count().saturating_mul(2);
     match (limit.algorithm(), limit.align()) {
-        (Algorithm::FixedWindow, Align::First) => None,
+        (Algorithm::FixedWindow, WindowStart::FirstRequest) => None,
         (Algorithm::FixedWindow, _) => {
             Some(format!("up to {twice} may pass in a moment, around the end of a window"))
         }

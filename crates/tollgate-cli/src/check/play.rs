@@ -65,7 +65,7 @@ impl Play {
     fn check_end(&self, start: Timestamp) -> Result<(), Vec<String>> {
         let steps = u32::try_from(self.requests.saturating_sub(1)).unwrap_or(u32::MAX);
         match self.every.checked_mul(steps) {
-            Some(length) if length < Timestamp::MAX.since(start) => Ok(()),
+            Some(length) if length < Timestamp::MAX.saturating_since(start) => Ok(()),
             _ => {
                 Err(vec!["the last request would come after 2262, play fewer or sooner".to_owned()])
             }

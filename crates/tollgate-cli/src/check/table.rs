@@ -94,7 +94,7 @@ impl<'a> Columns<'a> {
     fn cells(&self, request: &Request) -> Vec<String> {
         let time = match self.by_the_clock {
             true => moment::write(request.at),
-            false => human(request.at.since(self.played.start)),
+            false => human(request.at.saturating_since(self.played.start)),
         };
         let retry_after = match request.allowed {
             true => "-".to_owned(),
@@ -174,8 +174,9 @@ fn more(hidden: &[Request]) -> String {
 fn summary(played: &Played) -> String {
     let (allowed, denied) = (played.allowed(), played.denied());
     let first = played.requests.iter().find(|request| !request.allowed);
-    let first =
-        first.map(|request| format!(", the first at {}", human(request.at.since(played.start))));
+    let first = first.map(|request| {
+        format!(", the first at {}", human(request.at.saturating_since(played.start)))
+    });
     format!("{allowed} allowed, {denied} denied{}", first.unwrap_or_default())
 }
 

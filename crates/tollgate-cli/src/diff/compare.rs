@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::{Client, Listing, Override, Policy};
+use tollgate::{Client, ListEntry, Override, Policy};
 
 use super::rules;
 use super::{Change, Detail, Kind};
@@ -49,8 +49,8 @@ fn whole(old: &Policy, new: &Policy) -> Option<Change> {
     (!change.details.is_empty()).then_some(change)
 }
 
-fn lists(changes: &mut Vec<Change>, what: &'static str, old: &[Listing], new: &[Listing]) {
-    fn by_name(lists: &[Listing]) -> BTreeMap<&str, &Listing> {
+fn lists(changes: &mut Vec<Change>, what: &'static str, old: &[ListEntry], new: &[ListEntry]) {
+    fn by_name(lists: &[ListEntry]) -> BTreeMap<&str, &ListEntry> {
         lists.iter().map(|list| (list.name.as_str(), list)).collect()
     }
     let (old, new) = (by_name(old), by_name(new));
@@ -59,10 +59,10 @@ fn lists(changes: &mut Vec<Change>, what: &'static str, old: &[Listing], new: &[
         let kind = kind(old.is_some(), new.is_some());
         let mut details = Vec::new();
         if [old, new].into_iter().flatten().any(|list| list.public_name.is_some()) {
-            let public = |list: &Listing| words::public_name(list.public_name.as_deref());
+            let public = |list: &ListEntry| words::public_name(list.public_name.as_deref());
             differ(&mut details, "public_name", old.map(public), new.map(public));
         }
-        let matches = |list: &Listing| words::matches(&list.matches);
+        let matches = |list: &ListEntry| words::matches(&list.matches);
         differ(&mut details, "match", old.map(matches), new.map(matches));
         if !details.is_empty() {
             let name = (*name).to_owned();
@@ -94,7 +94,7 @@ fn override_details(old: Option<&Override>, new: Option<&Override>) -> Vec<Detai
     let until = |of: Option<&Override>| of.and_then(|of| of.until).map(moment::write);
     differ(&mut details, "until", until(old), until(new));
     let numbers = |of: Option<&Override>| -> BTreeMap<String, String> {
-        let each = of.into_iter().flat_map(|of| &of.numbers);
+        let each = of.into_iter().flat_map(|of| &of.limits);
         each.map(|(rule, numbers)| (rule.clone(), words::numbers(numbers))).collect()
     };
     let (old, new) = (numbers(old), numbers(new));

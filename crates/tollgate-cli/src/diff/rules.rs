@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tollgate::{Numbers, Policy, Rule};
+use tollgate::{Policy, Rule, RuleLimits};
 
 use super::compare::differ;
 use super::{Change, Consumption, Detail, Kind};
@@ -142,10 +142,10 @@ impl<'a> Side<'a> {
     }
 
     /// The numbers for a tier: the rule's own come before those that the policy gives the tier.
-    fn numbers(self, tier: Option<&str>) -> &'a Numbers {
+    fn numbers(self, tier: Option<&str>) -> &'a RuleLimits {
         let own = tier.and_then(|tier| self.rule.tiers.get(tier));
         let shared = || tier.and_then(|tier| self.policy.tiers.get(tier)?.get(&self.rule.name));
-        own.or_else(shared).unwrap_or(&self.rule.numbers)
+        own.or_else(shared).unwrap_or(&self.rule.limits)
     }
 
     /// What the rule says, where that is not what every rule says.
@@ -155,7 +155,7 @@ impl<'a> Side<'a> {
         let mut settings = vec![
             ("match", None, words::matches(&rule.matches)),
             ("key", None, words::key(&rule.key)),
-            ("limit", None, words::numbers(&rule.numbers)),
+            ("limit", None, words::numbers(&rule.limits)),
         ];
         let tiers: BTreeSet<&str> = self.tiers().collect();
         settings.extend(tiers.into_iter().map(|tier| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tollgate::{NumbersSource, RuleReport, Ruling, TierSource, Verdict};
+use tollgate::{LimitSource, RuleExplanation, RuleMatch, Ruling, TierSource};
 
 use super::{Explained, why};
 use crate::test::reason;
@@ -83,11 +83,11 @@ pub(super) fn write(out: &mut impl Write, explained: &Explained<'_>) -> io::Resu
     writeln!(out)
 }
 
-fn rule(report: &RuleReport) -> RuleAnswer<'_> {
+fn rule(report: &RuleExplanation) -> RuleAnswer<'_> {
     let limits = report.numbers.limits();
     RuleAnswer {
         rule: &report.rule,
-        applies: report.verdict == Verdict::Applies,
+        applies: report.verdict == RuleMatch::Applies,
         why: why(&report.verdict),
         key: report.key.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         cost: report.cost,
@@ -104,7 +104,7 @@ fn decision(ruling: &Ruling) -> DecisionAnswer<'_> {
     DecisionAnswer {
         allowed: ruling.is_allowed(),
         reason: reason(ruling.reason()),
-        rule: ruling.rule(),
+        rule: ruling.decided_by_name(),
         limit: limited(ruling.limit()),
         remaining: limited(ruling.remaining()),
         retry_after_nanos: ruling.retry_after().map(|wait| wait.as_nanos()),
@@ -114,11 +114,11 @@ fn decision(ruling: &Ruling) -> DecisionAnswer<'_> {
     }
 }
 
-pub(super) fn source(source: NumbersSource) -> &'static str {
+pub(super) fn source(source: LimitSource) -> &'static str {
     match source {
-        NumbersSource::Rule => "rule",
-        NumbersSource::Tier => "tier",
-        NumbersSource::Override => "override",
+        LimitSource::Rule => "rule",
+        LimitSource::Tier => "tier",
+        LimitSource::Override => "override",
         _ => "other",
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tollgate::{
-    Clock, Explanation, Gate, ManualClock, MemoryStore, Request, Ruling, Timestamp, Verdict,
+    Clock, Explanation, Gate, ManualClock, MemoryStore, Request, RuleMatch, Ruling, Timestamp,
 };
 
 use crate::paint::Paint;
@@ -65,7 +65,7 @@ impl Explain {
         let store = MemoryStore::builder().clock(ManualClock::at(at)).build();
         let wrong = |message: String| Failure::Files(vec![message]);
         let store = store.map_err(|error| wrong(error.to_string()))?;
-        let gate = Gate::on(store, policy).map_err(|error| wrong(error.to_string()))?;
+        let gate = Gate::with_store(store, policy).map_err(|error| wrong(error.to_string()))?;
         let pairs = self.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut request = pairs.collect::<Request<'_>>();
         if let Some(units) = self.cost {
@@ -90,20 +90,20 @@ fn this_second() -> Timestamp {
 }
 
 /// Why a rule does not apply; nothing where it does.
-fn why(verdict: &Verdict) -> Option<String> {
+fn why(verdict: &RuleMatch) -> Option<String> {
     let is = |value: &Option<String>| match value {
         Some(value) => format!("is {value:?}"),
         None => "is absent".to_owned(),
     };
     match verdict {
-        Verdict::Applies => None,
-        Verdict::NoMatch { attribute, condition, value } => {
+        RuleMatch::Applies => None,
+        RuleMatch::ConditionFailed { attribute, condition, value } => {
             Some(format!("{attribute} {}, {}", is(value), words::condition(condition)))
         }
-        Verdict::KeyAbsent { attribute } => {
+        RuleMatch::KeyMissing { attribute } => {
             Some(format!("{attribute} is absent, which its key needs"))
         }
-        Verdict::BadCost { attribute, value } => {
+        RuleMatch::InvalidCost { attribute, value } => {
             Some(format!("{attribute} is {value:?}, its cost must be a whole number"))
         }
         other => Some(format!("{other:?}")),

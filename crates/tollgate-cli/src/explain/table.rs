@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tollgate::{Reason, RuleReport, Ruling, Verdict};
+use tollgate::{Reason, RuleExplanation, RuleMatch, Ruling};
 
 use super::json::{source, tier_source};
 use super::{Explained, why};
@@ -55,7 +55,7 @@ fn list(explained: &Explained<'_>) -> String {
     }
 }
 
-fn rules(out: &mut impl Write, paint: Paint, reports: &[RuleReport]) -> io::Result<()> {
+fn rules(out: &mut impl Write, paint: Paint, reports: &[RuleExplanation]) -> io::Result<()> {
     if reports.is_empty() {
         return writeln!(out, "the policy has no rules");
     }
@@ -69,14 +69,14 @@ fn rules(out: &mut impl Write, paint: Paint, reports: &[RuleReport]) -> io::Resu
     let headings = HEADINGS.map(str::to_owned);
     writeln!(out, "{}", paint.text(Tone::Heading, &line(&headings, &widths)))?;
     for (row, report) in rows.iter().zip(reports) {
-        let tone = if report.verdict == Verdict::Applies { Tone::Good } else { Tone::Quiet };
+        let tone = if report.verdict == RuleMatch::Applies { Tone::Good } else { Tone::Quiet };
         writeln!(out, "{}", paint.text(tone, &line(row, &widths)))?;
     }
     Ok(())
 }
 
-fn cells(report: &RuleReport) -> [String; 7] {
-    let applies = report.verdict == Verdict::Applies;
+fn cells(report: &RuleExplanation) -> [String; 7] {
+    let applies = report.verdict == RuleMatch::Applies;
     let key: Vec<_> = report.key.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let key = match applies {
         true if key.is_empty() => "everybody".to_owned(),
@@ -110,13 +110,13 @@ fn line(cells: &[String; 7], widths: &[usize; 7]) -> String {
 }
 
 fn decision(ruling: &Ruling) -> (Tone, String) {
-    let rule = ruling.rule().unwrap_or_default();
+    let rule = ruling.decided_by_name().unwrap_or_default();
     let tone = if ruling.is_allowed() { Tone::Good } else { Tone::Bad };
     let words = match ruling.reason() {
         Reason::NoRule => "allowed, no rule limits it".to_owned(),
         Reason::AllowList => format!("allowed by the list {rule:?}"),
         Reason::DenyList => format!("denied by the list {rule:?}"),
-        Reason::Error => {
+        Reason::InvalidRequest => {
             let error = ruling.error().map(|error| error.to_string());
             format!("an error: {}", error.unwrap_or_default())
         }

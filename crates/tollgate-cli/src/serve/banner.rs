@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate::{KeyPart, Listing, Numbers, Policy, Rule};
+use tollgate::{KeyAttribute, ListEntry, Policy, Rule, RuleLimits};
 use tollgate_server::{Tls, TlsListener};
 
 use super::config::Store;
@@ -165,7 +165,7 @@ impl Banner<'_> {
         let own = self.policy.rules.iter().flat_map(|rule| rule.tiers.keys());
         let tiers: BTreeSet<&str> =
             self.policy.tiers.keys().chain(own).map(String::as_str).collect();
-        let of = |lists: &'_ [Listing]| lists.iter().map(|list| list.name.clone()).collect();
+        let of = |lists: &'_ [ListEntry]| lists.iter().map(|list| list.name.clone()).collect();
         for (what, names) in [
             ("tiers", tiers.into_iter().map(str::to_owned).collect::<Vec<_>>()),
             ("allow lists", of(&self.policy.allow)),
@@ -218,8 +218,8 @@ fn for_a_shell(word: &str) -> String {
 }
 
 fn line(rule: &Rule) -> String {
-    let numbers = match &rule.numbers {
-        Numbers::Limits(limits) => {
+    let numbers = match &rule.limits {
+        RuleLimits::All(limits) => {
             limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
         }
         _ => "unlimited".to_owned(),
@@ -234,7 +234,7 @@ fn line(rule: &Rule) -> String {
     format!("{}: {numbers}{of}{block}{shadow}", rule.name)
 }
 
-fn part(part: &KeyPart) -> String {
+fn part(part: &KeyAttribute) -> String {
     let attribute = words::attribute(part);
     match &part.default {
         Some(default) => format!("{attribute} or {default:?}"),

@@ -5,7 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use tollgate::{EnvoyFolder, FileError, Finding, Loaded, Policy, PolicyError, Problem, Reload};
+use tollgate::{
+    Diagnostic, EnvoyFolder, LoadedPolicy, Policy, PolicyError, PolicyFileError, PolicyProblem,
+    ReloadEvent,
+};
 use tollgate_server::{ReloadCounts, Reloader, log_rejected_files};
 
 use super::config::Config;
@@ -41,11 +44,12 @@ pub(super) fn folder(config: &Config, path: &Path) -> EnvoyFolder {
 
 impl FollowedFolder {
     /// Reads the folder. Returns it with the policy of its files, and logs those that are rejected.
-    pub(super) fn open(folder: EnvoyFolder) -> Result<(FollowedFolder, Loaded), Failure> {
+    pub(super) fn open(folder: EnvoyFolder) -> Result<(FollowedFolder, LoadedPolicy), Failure> {
         // Before they are read, so that no change goes unseen.
         let known = trace(folder.path());
-        let read =
-            folder.load().map_err(|error| Failure::Files(policy_file::lines(&error.findings)))?;
+        let read = folder
+            .load()
+            .map_err(|error| Failure::Files(policy_file::lines(&error.diagnostics)))?;
         log_rejected_files(&read);
         Ok((FollowedFolder { folder, known }, read.loaded))
     }
@@ -85,10 +89,10 @@ impl FollowedFolder {
 }
 
 /// Reads the folder and activates its policy. `None` if that is active already.
-fn reload(folder: &EnvoyFolder, reloader: &Reloader, counts: &ReloadCounts) -> Option<Reload> {
+fn reload(folder: &EnvoyFolder, reloader: &Reloader, counts: &ReloadCounts) -> Option<ReloadEvent> {
     let read = match folder.load() {
         Ok(read) => read,
-        Err(error) => return Some(Reload::Refused(error)),
+        Err(error) => return Some(ReloadEvent::Rejected(error)),
     };
     log_rejected_files(&read);
     if read.rejected.iter().any(|file| file.is_new) {
@@ -98,20 +102,20 @@ fn reload(folder: &EnvoyFolder, reloader: &Reloader, counts: &ReloadCounts) -> O
         return None;
     }
     Some(match reloader.activate(read.loaded.policy.clone()) {
-        Ok(()) => Reload::Changed(read.loaded),
-        Err(error) => Reload::Refused(of_gate(folder.path(), &error)),
+        Ok(()) => ReloadEvent::Loaded(read.loaded),
+        Err(error) => ReloadEvent::Rejected(of_gate(folder.path(), &error)),
     })
 }
 
 /// The problems that the gate has with a policy that could be read.
-fn of_gate(path: &Path, error: &PolicyError) -> FileError {
-    let finding = |problem: &Problem| Finding {
+fn of_gate(path: &Path, error: &PolicyError) -> PolicyFileError {
+    let finding = |problem: &PolicyProblem| Diagnostic {
         file: path.display().to_string(),
         line: 0,
         rule: None,
         message: problem.to_string(),
     };
-    FileError { findings: error.problems.iter().map(finding).collect() }
+    PolicyFileError { diagnostics: error.problems.iter().map(finding).collect() }
 }
 
 /// The files with their sizes and times; nothing where the folder cannot be read.

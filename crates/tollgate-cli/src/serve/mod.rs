@@ -20,7 +20,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tollgate::{
-    Finding, Gate, HeaderStyle, Loaded, MemoryStore, Policy, PolicyError, Reload, Watch,
+    Diagnostic, Gate, HeaderStyle, LoadedPolicy, MemoryStore, Policy, PolicyError, PolicyWatcher,
+    ReloadEvent,
 };
 use tollgate_redis::{RedisGate, RedisStore, StoreError};
 use tollgate_server::{
@@ -121,7 +122,7 @@ fn opened(configured: &Configured) -> Result<Opened, Failure> {
     let config = &configured.config;
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     ratelimit_variables::check(config, variable)?;
-    let wrong = |findings: Vec<Finding>| Failure::Files(policy_file::lines(&findings));
+    let wrong = |findings: Vec<Diagnostic>| Failure::Files(policy_file::lines(&findings));
     let (folder, loaded) = match (&config.policy, &config.envoy_config) {
         (Some(path), _) => (None, policy_file::read(path).map_err(wrong)?),
         (None, Some(path)) => {
@@ -170,7 +171,7 @@ fn gate(config: &Config, policy: Policy, snapshot: Option<&SnapshotFile>) -> Res
         }
     };
     let kept = store.run_time_clients();
-    let gate = Gate::on(store, policy).map_err(|error| refused(config, &error))?;
+    let gate = Gate::with_store(store, policy).map_err(|error| refused(config, &error))?;
     log_replaced_overrides(kept, &gate.store().run_time_clients());
     Ok(gate)
 }
@@ -257,7 +258,7 @@ fn written_as(config: &Config) -> String {
 fn server(config: &Config, backend: Backend) -> Result<ServerBuilder, Failure> {
     let wrong = |error| Failure::Usage(vec![format!("trusted_proxies: {error}")]);
     let client_ip = ClientIp::x_forwarded_for(&config.trusted_proxies).map_err(wrong)?;
-    let style = HeaderStyle::new().dialect(config.headers).verbosity(config.tell);
+    let style = HeaderStyle::new().with_dialect(config.headers).with_verbosity(config.tell);
     let server = Server::builder(backend)
         .http(config.http)
         .grpc(config.grpc)
@@ -301,9 +302,9 @@ fn half_the_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }
 
-fn default_policy() -> Result<Loaded, Failure> {
+fn default_policy() -> Result<LoadedPolicy, Failure> {
     let loaded = Policy::from_toml("the built-in policy", DEFAULT_POLICY);
-    loaded.map_err(|error| Failure::Files(policy_file::lines(&error.findings)))
+    loaded.map_err(|error| Failure::Files(policy_file::lines(&error.diagnostics)))
 }
 
 /// A policy that the store cannot keep.
@@ -345,10 +346,10 @@ fn follow(
     reloader: &Reloader,
     path: &Path,
     (counts, mut settings): (ReloadCounts, Option<Reread>),
-) -> Result<Watch, Failure> {
+) -> Result<PolicyWatcher, Failure> {
     let watch = reloader.follow_policy(path, move |reload| {
         tell_reload(&reload, &counts);
-        if let Reload::Changed(_) = reload {
+        if let ReloadEvent::Loaded(_) = reload {
             for line in settings.as_mut().map(Reread::look).unwrap_or_default() {
                 tracing::warn!("{line}");
             }
@@ -358,18 +359,18 @@ fn follow(
 }
 
 /// Counts what has become of a policy, and says it in the log.
-fn tell_reload(reload: &Reload, counts: &ReloadCounts) {
+fn tell_reload(reload: &ReloadEvent, counts: &ReloadCounts) {
     match reload {
-        Reload::Changed(loaded) => {
+        ReloadEvent::Loaded(loaded) => {
             counts.changed();
             for warning in policy_file::lines(&loaded.warnings) {
                 tracing::warn!("{warning}");
             }
             tracing::info!(rules = loaded.policy.rules.len(), "the policy was changed");
         }
-        Reload::Refused(error) => {
+        ReloadEvent::Rejected(error) => {
             counts.refused();
-            for line in policy_file::lines(&error.findings) {
+            for line in policy_file::lines(&error.diagnostics) {
                 tracing::error!("{line}");
             }
             tracing::error!("the policy stays as it was");

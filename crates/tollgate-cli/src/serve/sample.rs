@@ -1,6 +1,6 @@
 //! A request that the policy in force limits, for people to try.
 
-use tollgate::{Condition, Listing, Policy, Rule};
+use tollgate::{Condition, ListEntry, Policy, Rule};
 
 /// Attributes by name.
 pub(super) type Attributes = Vec<(String, String)>;
@@ -8,7 +8,7 @@ pub(super) type Attributes = Vec<(String, String)>;
 /// What a request of the first rule that can be met looks like.
 pub(super) fn request(policy: &Policy) -> Attributes {
     let listed = |attributes: &Attributes| {
-        let is_met = |list: &Listing| meets(&list.matches, attributes);
+        let is_met = |list: &ListEntry| meets(&list.matches, attributes);
         policy.allow.iter().chain(&policy.deny).any(is_met)
     };
     // Those that only report come last: nothing is to be seen of them.
@@ -39,15 +39,15 @@ fn of_rule(rule: &Rule) -> Option<Attributes> {
 fn meets(conditions: &[(String, Condition)], attributes: &Attributes) -> bool {
     conditions.iter().all(|(name, condition)| {
         let value = attributes.iter().find(|(known, _)| known == name);
-        condition.holds(value.map(|(_, value)| value.as_str()))
+        condition.matches(value.map(|(_, value)| value.as_str()))
     })
 }
 
 /// A value that probably fulfils it; none where none is needed.
 fn fulfilling(name: &str, condition: &Condition) -> Option<String> {
     match condition {
-        Condition::Is(value) => Some(value.clone()),
-        Condition::OneOf(values) | Condition::Prefix(values) => values.first().cloned(),
+        Condition::Equals(value) => Some(value.clone()),
+        Condition::AnyOf(values) | Condition::Prefix(values) => values.first().cloned(),
         Condition::Glob(globs) => {
             globs.first().map(|glob| glob.to_string().replace(['*', '?'], "x"))
         }
@@ -73,7 +73,7 @@ mod tests {
         let attributes = request(policy);
         let gate = Gate::new(policy.clone()).unwrap();
         let pairs = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let rule = gate.peek(&pairs.collect::<Request<'_>>()).rule().map(str::to_owned);
+        let rule = gate.peek(&pairs.collect::<Request<'_>>()).decided_by_name().map(str::to_owned);
         (attributes, rule)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::{Client, Numbers};
+use tollgate::{Client, RuleLimits};
 use toml::de::DeValue;
 
 use super::data::{Change, Until};
@@ -45,7 +45,7 @@ fn numbers(
     step: &Fields<'_>,
     fields: &Fields<'_>,
     policies: &Policies<'_>,
-) -> BTreeMap<String, Numbers> {
+) -> BTreeMap<String, RuleLimits> {
     let mut numbers = BTreeMap::new();
     let mut add = |rule: &str, value: &toml::Spanned<DeValue<'_>>| {
         let line = step.reader.document.line(value.span().start);

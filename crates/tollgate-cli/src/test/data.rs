@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Client, Numbers, Policy, Request, Timestamp};
+use tollgate::{Client, Policy, Request, RuleLimits, Timestamp};
 
 use super::expect::Expect;
 
@@ -108,7 +108,7 @@ pub(super) enum Target {
 pub(super) struct Change {
     pub(super) client: Client,
     pub(super) tier: Option<String>,
-    pub(super) numbers: BTreeMap<String, Numbers>,
+    pub(super) numbers: BTreeMap<String, RuleLimits>,
     pub(super) until: Option<Until>,
     pub(super) remove: bool,
 }

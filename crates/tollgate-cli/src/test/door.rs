@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::{
-    Client, Explanation, Gate, Hold, ManualClock, MemoryStore, Override, OverrideRemoval, Policy,
-    Request, Ruling, SyncMode,
+    Client, Explanation, Gate, GateReservation, ManualClock, MemoryStore, Override,
+    OverrideRemoval, Policy, Request, Ruling, SyncMode,
 };
-use tollgate_redis::{RedisGate, RedisHold, RedisStore, StoreError};
+use tollgate_redis::{RedisGate, RedisGateReservation, RedisStore, StoreError};
 
 /// The longest a call may take: tests wait rather than go on without the store.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,8 +33,8 @@ pub(super) enum Door<'b> {
 
 /// Units held of a gate.
 pub(super) enum Held {
-    Memory(Hold),
-    Redis(RedisHold),
+    Memory(GateReservation),
+    Redis(RedisGateReservation),
 }
 
 impl Backend {
@@ -47,7 +47,7 @@ impl Backend {
         let runtime = runtime.map_err(|error| error.to_string())?;
         let builder = RedisStore::builder(store).timeout(PATIENCE).connect_timeout(PATIENCE);
         // Every decision is the server's own.
-        let builder = builder.deny_cache_for(Duration::ZERO);
+        let builder = builder.deny_cache_ttl(Duration::ZERO);
         let store = runtime.block_on(builder.connect()).map_err(|error| error.to_string())?;
         Ok(Backend::Redis { store, runtime })
     }
@@ -63,10 +63,10 @@ impl Backend {
             Backend::Memory => {
                 let store = MemoryStore::builder().clock(clock.clone()).build();
                 let store = store.map_err(|error| error.to_string())?;
-                Gate::on(store, policy).map(Door::Memory).map_err(|error| error.to_string())
+                Gate::with_store(store, policy).map(Door::Memory).map_err(|error| error.to_string())
             }
             Backend::Redis { store, runtime } => {
-                let store = store.with_injected_clock(clock.clone());
+                let store = store.with_test_clock(clock.clone());
                 let namespace = format!("test {:016x}", store.unique_number());
                 let gate = RedisGate::builder(store).namespace(namespace).build(policy);
                 let gate = gate.map_err(|error| error.to_string())?;
@@ -127,7 +127,7 @@ impl Door<'_> {
 
     pub(super) fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
         let (units, ruling) = match self {
-            Door::Memory(gate) => gate.take_up_to(request),
+            Door::Memory(gate) => gate.check_up_to(request),
             Door::Redis { gate, runtime, .. } => runtime.block_on(gate.take_up_to(request)),
         };
         (units, self.seen(ruling))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate::{FileError, Loaded, Numbers, Policy};
+use tollgate::{LoadedPolicy, Policy, PolicyFileError, RuleLimits};
 use toml::de::DeValue;
 
 use super::document::Document;
@@ -68,9 +68,9 @@ impl<'a> Policies<'a> {
         read
     }
 
-    fn keep(&self, loaded: Result<Loaded, FileError>) -> Read {
+    fn keep(&self, loaded: Result<LoadedPolicy, PolicyFileError>) -> Read {
         match loaded {
-            Ok(Loaded { policy, warnings, .. }) => {
+            Ok(LoadedPolicy { policy, warnings, .. }) => {
                 self.warnings.borrow_mut().extend(warnings.iter().map(ToString::to_string));
                 Ok(Arc::new(policy))
             }
@@ -84,7 +84,7 @@ impl<'a> Policies<'a> {
         line: usize,
         rule: &str,
         value: &DeValue<'_>,
-    ) -> Result<Numbers, Vec<String>> {
+    ) -> Result<RuleLimits, Vec<String>> {
         let key = if matches!(value, DeValue::Array(_)) { "limits" } else { "limit" };
         // Read as a policy of its own that begins on the same line, so that there is one reader.
         let lines_before = "\n".repeat(line.saturating_sub(1));
@@ -92,10 +92,10 @@ impl<'a> Policies<'a> {
         let text = format!("{lines_before}rule = [{rule}]");
         let mut loaded =
             Policy::from_toml(&self.document.name, &text).map_err(|error| lines(&error))?;
-        Ok(loaded.policy.rules.remove(0).numbers)
+        Ok(loaded.policy.rules.remove(0).limits)
     }
 }
 
-fn lines(error: &FileError) -> Vec<String> {
-    error.findings.iter().map(ToString::to_string).collect()
+fn lines(error: &PolicyFileError) -> Vec<String> {
+    error.diagnostics.iter().map(ToString::to_string).collect()
 }

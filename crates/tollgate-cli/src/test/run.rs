@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use tollgate::{Clock, ManualClock, Override, OverrideRemoval, Request, Rule, Ruling, Verdict};
+use tollgate::{Clock, ManualClock, Override, OverrideRemoval, Request, Rule, RuleMatch, Ruling};
 
 use super::data::{Action, Ask, Change, End, Step, Target, Test, Until};
 use super::door::{Backend, Door, Held};
@@ -47,7 +47,7 @@ pub(super) fn run<'a>(test: &'a Test, backend: &Backend, stopwatch: Option<&Cloc
             .into_iter()
             .collect(),
     };
-    let took = stopwatch.zip(began).map(|(clock, began)| clock.now().since(began));
+    let took = stopwatch.zip(began).map(|(clock, began)| clock.now().saturating_since(began));
     Ran { test, failures, took: took.unwrap_or_default() }
 }
 
@@ -81,7 +81,7 @@ impl<'a, 'b> Stage<'a, 'b> {
     }
 
     fn step(&mut self, number: usize, step: &'a Step) -> Option<Failed<'a>> {
-        self.clock.set(self.test.start.after(step.at));
+        self.clock.set(self.test.start.saturating_add(step.at));
         let tick = self.gate.tick();
         let (message, differences) = match self.act(step) {
             _ if self.gate.was_away() => (Some("the store did not answer".to_owned()), Vec::new()),
@@ -249,10 +249,10 @@ impl<'a, 'b> Stage<'a, 'b> {
         }
         let mut own = Override::of(change.client.clone());
         own.tier = change.tier.clone();
-        own.numbers = change.numbers.clone();
+        own.limits = change.numbers.clone();
         own.until = change.until.map(|until| match until {
             Until::At(moment) => moment,
-            Until::After(length) => self.test.start.after(length),
+            Until::After(length) => self.test.start.saturating_add(length),
         });
         self.gate.set_override(own)?;
         Ok(self.done(None))
@@ -277,7 +277,7 @@ impl<'a, 'b> Stage<'a, 'b> {
                 let explained = self.gate.explain(&ask.of_cost(1));
                 let report = explained.rules.into_iter().find(|report| report.rule == *rule);
                 match report {
-                    Some(report) if report.verdict == Verdict::Applies => {
+                    Some(report) if report.verdict == RuleMatch::Applies => {
                         Ok((rule, report.key.into_iter().map(|(_, value)| value).collect()))
                     }
                     _ => Err(format!("rule {rule:?} does not apply to this request")),

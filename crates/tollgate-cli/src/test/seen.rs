@@ -1,6 +1,6 @@
 //! What a step came to, as figures with the names of `expect`.
 
-use tollgate::{Reason, RuleFigures, Ruling};
+use tollgate::{Reason, RuleDecision, Ruling};
 
 use super::expect::Seen;
 use super::value::Value;
@@ -17,7 +17,7 @@ impl Seen {
                 ("reset_after", Value::Length(ruling.reset_after())),
                 ("delay", Value::Length(ruling.delay())),
                 ("limit", Value::Number(ruling.limit())),
-                ("rule", Value::text(ruling.rule())),
+                ("rule", Value::text(ruling.decided_by_name())),
                 ("reason", Value::Text(reason(ruling.reason()).to_owned())),
                 ("error", Value::text(error)),
             ],
@@ -47,7 +47,7 @@ impl Seen {
     }
 }
 
-fn figures(rule: &RuleFigures<'_>) -> Vec<(&'static str, Value)> {
+fn figures(rule: &RuleDecision<'_>) -> Vec<(&'static str, Value)> {
     vec![
         ("allowed", Value::Flag(rule.is_allowed())),
         ("remaining", Value::Number(rule.remaining())),
@@ -56,7 +56,7 @@ fn figures(rule: &RuleFigures<'_>) -> Vec<(&'static str, Value)> {
         ("delay", Value::Length(rule.delay())),
         ("limit", Value::Number(rule.limit())),
         ("shadow", Value::Flag(rule.is_shadow())),
-        ("blocked", rule.blocked().map_or(Value::Nothing, Value::Length)),
+        ("blocked", rule.blocked_for().map_or(Value::Nothing, Value::Length)),
     ]
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn reason(reason: Reason) -> &'static str {
         Reason::Limits => "limits",
         Reason::AllowList => "allow_list",
         Reason::DenyList => "deny_list",
-        Reason::Block => "block",
-        Reason::Error => "error",
+        Reason::Blocked => "block",
+        Reason::InvalidRequest => "error",
         _ => "other",
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp as Moment;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
-use tollgate::{Algorithm, Align, CalendarUnit, Limit, Policy, Timestamp};
+use tollgate::{Algorithm, CalendarUnit, Limit, Policy, Timestamp, WindowStart};
 
 /// 2001-01-01T00:00:00Z: a Monday, and the first of a month and of a year.
 const FIRST: u128 = 978_307_200 * 1_000_000_000;
@@ -30,8 +30,8 @@ pub(super) fn default_start<'a>(policies: impl Iterator<Item = &'a Policy> + Clo
         .map(|limit| limit.period().as_nanos())
         .try_fold(1, least_common_multiple)
         .unwrap_or(1);
-    let weekly = limits().any(|limit| limit.align() == Align::Calendar(CalendarUnit::Week));
-    let monthly = limits().any(|limit| limit.align() == Align::Calendar(CalendarUnit::Month));
+    let weekly = limits().any(|limit| limit.align() == WindowStart::Calendar(CalendarUnit::Week));
+    let monthly = limits().any(|limit| limit.align() == WindowStart::Calendar(CalendarUnit::Month));
     let multiples = |step: u128| {
         let first = FIRST.next_multiple_of(step);
         (0..MOST_TRIES).map(move |tries| first + tries * step).take_while(|nanos| *nanos < LATEST)
@@ -44,7 +44,7 @@ pub(super) fn default_start<'a>(policies: impl Iterator<Item = &'a Policy> + Clo
 
 fn is_on_the_grid(limit: &Limit) -> bool {
     match limit.algorithm() {
-        Algorithm::FixedWindow => limit.align() == Align::Epoch,
+        Algorithm::FixedWindow => limit.align() == WindowStart::Epoch,
         Algorithm::SlidingCounter => true,
         _ => false,
     }
@@ -64,9 +64,9 @@ fn limits(policy: &Policy) -> impl Iterator<Item = &Limit> {
     let rules = policy
         .rules
         .iter()
-        .flat_map(|rule| std::iter::once(&rule.numbers).chain(rule.tiers.values()));
+        .flat_map(|rule| std::iter::once(&rule.limits).chain(rule.tiers.values()));
     let tiers = policy.tiers.values().flat_map(|rules| rules.values());
-    let overrides = policy.overrides.iter().flat_map(|change| change.numbers.values());
+    let overrides = policy.overrides.iter().flat_map(|change| change.limits.values());
     rules.chain(tiers).chain(overrides).flat_map(|numbers| numbers.limits())
 }
 

@@ -37,7 +37,7 @@ impl Against {
     /// A cost that is no number is no rule's.
     pub(super) fn newly_refused(&mut self, refusal: &Refusal<'_, '_>) {
         self.report.newly_refused += 1;
-        if let Some(rule) = refusal.ruling.rule() {
+        if let Some(rule) = refusal.ruling.decided_by_name() {
             self.rule(rule).newly_refused += 1;
             self.refused.add(refusal);
         }
@@ -47,7 +47,7 @@ impl Against {
     pub(super) fn newly_allowed(&mut self, refusal: &Refusal<'_, '_>) {
         self.report.refused_before += 1;
         self.report.newly_allowed += 1;
-        if let Some(rule) = refusal.ruling.rule() {
+        if let Some(rule) = refusal.ruling.decided_by_name() {
             self.rule(rule).newly_allowed += 1;
             self.allowed.add(refusal);
         }

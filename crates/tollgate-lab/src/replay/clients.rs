@@ -37,7 +37,7 @@ struct Client {
 impl Refusals {
     pub(super) fn add(&mut self, refusal: &Refusal<'_, '_>) {
         let Refusal { ruling, request, line, now } = *refusal;
-        let rule = ruling.rule().unwrap_or_default();
+        let rule = ruling.decided_by_name().unwrap_or_default();
         self.name.clear();
         for (name, value) in std::iter::once((rule, "".into())).chain(ruling.key(request)) {
             // Lengths between: no two keys are written alike.

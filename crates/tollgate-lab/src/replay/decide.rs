@@ -42,9 +42,10 @@ impl<'w> Decider<'w> {
         let clock = ManualClock::at(Timestamp::from_nanos(0));
         let gate = |policy: &Policy| {
             let store = MemoryStore::builder().clock(clock.clone()).max_keys(settings.max_keys);
-            let store = store.without_names().build();
+            let store = store.discard_key_names().build();
             let store = store.map_err(|error| Failure::Mistake(error.to_string()))?;
-            Gate::on(store, policy.clone()).map_err(|error| Failure::Mistake(error.to_string()))
+            Gate::with_store(store, policy.clone())
+                .map_err(|error| Failure::Mistake(error.to_string()))
         };
         let against = match against {
             Some(old) => Some((gate(old)?, Against::new(old, policy))),
@@ -187,7 +188,7 @@ struct Seen<'r> {
 /// How many limits a policy has, those of overrides left aside.
 fn limits(policy: &Policy) -> usize {
     let rules = policy.rules.iter();
-    let rules = rules.flat_map(|rule| std::iter::once(&rule.numbers).chain(rule.tiers.values()));
+    let rules = rules.flat_map(|rule| std::iter::once(&rule.limits).chain(rule.tiers.values()));
     let tiers = policy.tiers.values().flat_map(|rules| rules.values());
     rules.chain(tiers).map(|numbers| numbers.limits().len()).sum()
 }
@@ -204,20 +205,21 @@ fn value<'r>(wanted: &'r Wanted, of: &Attribute, line: &Taken<'r>) -> Option<&'r
 
 /// Whether a request is turned away for now, and not because it makes no sense.
 pub(super) fn is_refused(ruling: &Ruling) -> bool {
-    !ruling.is_allowed() && ruling.reason() != Reason::Error
+    !ruling.is_allowed() && ruling.reason() != Reason::InvalidRequest
 }
 
 #[cfg(test)]
 mod tests {
-    use tollgate::{Limit, Numbers, Rule};
+    use tollgate::{Limit, Rule, RuleLimits};
 
     use super::*;
 
     #[test]
     fn every_limit_of_rules_and_tiers_has_its_share_of_the_memory() {
-        let two = || Numbers::Limits(vec![Limit::per_minute(1), Limit::per_hour(2)]);
+        let two = || RuleLimits::All(vec![Limit::per_minute(1), Limit::per_hour(2)]);
         let rule = Rule::new("a").limit(Limit::per_minute(9)).limit(Limit::per_day(9));
-        let policy = Policy::new().rule(rule.tier("pro", two()).tier("free", Numbers::Unlimited));
+        let policy =
+            Policy::new().rule(rule.tier("pro", two()).tier("free", RuleLimits::Unlimited));
         assert_eq!(limits(&policy), 4);
         assert_eq!(limits(&policy.tier("gold", "a", two()).tier("base", "a", two())), 8);
     }

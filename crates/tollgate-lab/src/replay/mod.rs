@@ -211,7 +211,7 @@ fn finish(
         wrong: tally.wrong,
         order,
         absent: absent.map(|(attribute, _)| attribute.name.clone()).collect(),
-        evictions: gate.store().evictions() + gate.store().turned_away(),
+        evictions: gate.store().evictions() + gate.store().rejected_new_keys(),
         tiers: tally.tiers(),
         over_time: tally.over_time(),
         rules: tally.rules,

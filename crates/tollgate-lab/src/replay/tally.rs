@@ -91,10 +91,10 @@ impl Tally {
             if let Some(place) = self.places.get(figures.rule()) {
                 let rule = &mut self.rules[*place];
                 // Nobody refuses what can never pass.
-                rule.says_no += u64::from(rule.shadow || ruling.reason() != Reason::Error);
+                rule.says_no += u64::from(rule.shadow || ruling.reason() != Reason::InvalidRequest);
             }
         }
-        let place = ruling.rule().and_then(|name| self.places.get(name).copied());
+        let place = ruling.decided_by_name().and_then(|name| self.places.get(name).copied());
         let list = place.and_then(|place| self.lists.get_mut(place.checked_sub(self.rules.len())?));
         if let Some(list) = list {
             list.requests += 1;
@@ -105,12 +105,12 @@ impl Tally {
                 self.unlimited += u64::from(reason == Reason::NoRule);
                 self.series.add(now, 0);
             }
-            (false, Reason::Error) => self.wrong += 1,
+            (false, Reason::InvalidRequest) => self.wrong += 1,
             (false, reason) => {
                 self.refused += 1;
                 if let Some(rule) = place.and_then(|place| self.rules.get_mut(place)) {
                     rule.refused += 1;
-                    rule.blocked += u64::from(reason == Reason::Block);
+                    rule.blocked += u64::from(reason == Reason::Blocked);
                 }
                 let kind = self.kind(place);
                 self.series.add(now, kind);

@@ -115,11 +115,11 @@ impl Simulation {
         };
         let store = Doors::Store {
             store: Door::new(policy.clone(), self.start, keys)?,
-            nodes: each(&policy.without_store(fleet.nodes))?,
+            nodes: each(&policy.fallback_share(fleet.nodes))?,
             latency: fleet.latency,
             outage: fleet.outage.clone().map(|Range { start, end }| nanos(start)..nanos(end)),
         };
-        let parts = Doors::Each(each(&local.without_store(fleet.nodes))?);
+        let parts = Doors::Each(each(&local.fallback_share(fleet.nodes))?);
         let whole = Doors::Each(each(&policy)?);
         let named = [
             ("one store".to_owned(), store),
@@ -175,7 +175,7 @@ impl Simulation {
 
 /// Enough keys that none is ever forgotten before its time: a simulation is no test of memory.
 fn keys(policy: &Policy, clients: usize) -> usize {
-    let limits: usize = policy.rules.iter().map(|rule| rule.numbers.limits().len().max(1)).sum();
+    let limits: usize = policy.rules.iter().map(|rule| rule.limits.limits().len().max(1)).sum();
     (clients + 1).saturating_mul(limits.max(1)).clamp(1_000, 1 << 30)
 }
 

@@ -42,14 +42,14 @@ impl Door {
     ) -> Result<Door, SimulateError> {
         let clock = ManualClock::at(start);
         let wrong = |error: &dyn std::fmt::Display| SimulateError(error.to_string());
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(keys).without_names();
+        let store = MemoryStore::builder().clock(clock.clone()).max_keys(keys).discard_key_names();
         let store = store.build().map_err(|error| wrong(&error))?;
-        let gate = Gate::on(store, policy).map_err(|error| wrong(&error))?;
+        let gate = Gate::with_store(store, policy).map_err(|error| wrong(&error))?;
         Ok(Door { gate, clock, start })
     }
 
     fn at(&self, nanos: u64) -> &Gate {
-        self.clock.set(self.start.after(Duration::from_nanos(nanos)));
+        self.clock.set(self.start.saturating_add(Duration::from_nanos(nanos)));
         &self.gate
     }
 }

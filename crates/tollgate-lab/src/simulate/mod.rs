@@ -32,7 +32,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use tollgate::{Limit, ManualClock, Numbers, OnStoreError, Policy, Timestamp};
+use tollgate::{Limit, ManualClock, OnStoreError, Policy, RuleLimits, Timestamp};
 
 use crate::traffic::{Roster, Traffic};
 pub use result::{Busiest, ClientFigures, Decided, RuleRefusals, Run, Simulated, Slot, Waits};
@@ -279,7 +279,7 @@ impl Simulation {
             )));
         }
         let end = traffic.iter().map(Traffic::end).max().unwrap_or_default();
-        if Timestamp::MAX.since(self.start) <= end {
+        if Timestamp::MAX.saturating_since(self.start) <= end {
             return Err(SimulateError("the last request would come after 2262".to_owned()));
         }
         Ok(traffic)
@@ -299,8 +299,8 @@ impl Simulation {
     fn first_limit(&self) -> Option<&Limit> {
         match &self.subject {
             Subject::Limits(limits) => limits.first(),
-            Subject::Policy(policy) => policy.rules.iter().find_map(|rule| match &rule.numbers {
-                Numbers::Limits(limits) => limits.first(),
+            Subject::Policy(policy) => policy.rules.iter().find_map(|rule| match &rule.limits {
+                RuleLimits::All(limits) => limits.first(),
                 _ => None,
             }),
         }

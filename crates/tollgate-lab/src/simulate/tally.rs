@@ -88,7 +88,7 @@ impl Tally {
             self.refused += 1;
             client.refused += 1;
             slot.refused += 1;
-            self.count_rule(answer.ruling.rule().unwrap_or("the request itself"));
+            self.count_rule(answer.ruling.decided_by_name().unwrap_or("the request itself"));
             return;
         }
         self.admitted += 1;

@@ -45,7 +45,7 @@ fn limits() -> impl Strategy<Value = Limit> {
             1 => Limit::leaky_bucket(count, period).burst(burst),
             2 => Limit::leaky_queue(count, period).burst(burst - 1),
             3 => Limit::fixed_window(count, period),
-            4 => Limit::fixed_window(count, period).from_first(),
+            4 => Limit::fixed_window(count, period).starting_at_first_request(),
             5 => Limit::sliding_log(count, period),
             _ => Limit::sliding_counter(count, period),
         }
@@ -236,7 +236,7 @@ fn a_policy_decides_by_the_attributes_of_the_traffic() {
     let policy = Policy::new()
         .rule(
             Rule::new("search")
-                .matches("route", tollgate::Condition::Is("/search".into()))
+                .matches("route", tollgate::Condition::Equals("/search".into()))
                 .key(["user"])
                 .limit(limit("2/min fixed_window")),
         )

@@ -8,13 +8,13 @@ use std::pin::pin;
 use futures_util::future::join_all;
 use redis::Value;
 
-use super::Answer;
-use crate::across::Across;
+use super::NumberedReply;
+use crate::across::SlotReplies;
 use crate::bounds::TRIES;
-use crate::charge::Request;
-use crate::denied::Place;
+use crate::charge::ChargeRequest;
+use crate::denied::CacheSlot;
 use crate::error::StoreError;
-use crate::request::{Met, Mode, Reply, packed};
+use crate::request::{RawReply, ScriptMode, ScriptReply, packed};
 use crate::script;
 use crate::store::RedisStore;
 
@@ -22,27 +22,33 @@ use crate::store::RedisStore;
 const LOOK: u8 = 128;
 
 /// A request on its way with others.
-pub(super) struct Sent<'r, 'a> {
+pub(super) struct SentBatch<'r, 'a> {
     pub(super) number: usize,
-    pub(super) request: &'r Request<'a>,
-    places: Vec<Place>,
+    pub(super) request: &'r ChargeRequest<'a>,
+    places: Vec<CacheSlot>,
     /// What it met, once it is decided.
-    met: Option<Result<Met, StoreError>>,
+    met: Option<Result<ScriptReply, StoreError>>,
 }
 
-impl<'r, 'a> Sent<'r, 'a> {
-    pub(super) fn new(number: usize, request: &'r Request<'a>, places: Vec<Place>) -> Self {
-        Sent { number, request, places, met: None }
+impl<'r, 'a> SentBatch<'r, 'a> {
+    pub(super) fn new(
+        number: usize,
+        request: &'r ChargeRequest<'a>,
+        places: Vec<CacheSlot>,
+    ) -> Self {
+        SentBatch { number, request, places, met: None }
     }
 
     /// Keeps what it met, and tells the deny cache.
-    fn settle(&mut self, store: &RedisStore, met: Result<Met, StoreError>) {
-        let Request { charges, mode } = self.request;
+    fn settle(&mut self, store: &RedisStore, met: Result<ScriptReply, StoreError>) {
+        let ChargeRequest { charges, mode } = self.request;
         match (&met, mode) {
-            (Ok(met), Mode::Take) => store.remember(charges, Mode::Take.into(), &self.places, met),
-            (Err(_), Mode::Take) => {}
+            (Ok(met), ScriptMode::Take) => {
+                store.remember(charges, ScriptMode::Take.into(), &self.places, met)
+            }
+            (Err(_), ScriptMode::Take) => {}
             // The next check agrees with it.
-            (_, Mode::Look) => {
+            (_, ScriptMode::Look) => {
                 charges.iter().for_each(|charge| store.denials().forget(&charge.key));
             }
         }
@@ -56,7 +62,7 @@ impl<'r, 'a> Sent<'r, 'a> {
             return false;
         }
         let charges = &self.request.charges;
-        let reply = match Reply::read(reply) {
+        let reply = match RawReply::read(reply) {
             Ok(reply) => reply,
             Err(broken) => {
                 self.settle(store, Err(broken));
@@ -75,17 +81,20 @@ impl<'r, 'a> Sent<'r, 'a> {
 
 impl RedisStore {
     /// Decides requests of one lane in one call, or as few as it takes.
-    pub(super) async fn decide_together(&self, mut sent: Vec<Sent<'_, '_>>) -> Vec<Answer> {
+    pub(super) async fn decide_together(
+        &self,
+        mut sent: Vec<SentBatch<'_, '_>>,
+    ) -> Vec<NumberedReply> {
         let done = self.connection().within(pin!(self.call_until_decided(&mut sent))).await;
         let mut answers = Vec::with_capacity(sent.len());
         for sent in sent {
-            let Sent { number, request, met, .. } = sent;
+            let SentBatch { number, request, met, .. } = sent;
             let undecided =
                 || done.clone().and(Err(StoreError::Script("it left one out".to_owned())));
             let answer = match met.unwrap_or_else(undecided) {
-                Ok(met) => request.decisions(&Across::of(met)),
+                Ok(met) => request.decisions(&SlotReplies::of(met)),
                 // While a slot is moved, its keys cannot be asked for together.
-                Err(StoreError::Moving(_)) => self.decide(request).await,
+                Err(StoreError::SlotMigrating(_)) => self.decide(request).await,
                 Err(error) => Err(error),
             };
             answers.push((number, answer));
@@ -94,7 +103,7 @@ impl RedisStore {
     }
 
     /// The caller bounds the time.
-    async fn call_until_decided(&self, sent: &mut [Sent<'_, '_>]) -> Result<(), StoreError> {
+    async fn call_until_decided(&self, sent: &mut [SentBatch<'_, '_>]) -> Result<(), StoreError> {
         let mut tries = 0;
         loop {
             let mut open: Vec<_> = sent.iter_mut().filter(|sent| sent.met.is_none()).collect();
@@ -115,7 +124,7 @@ impl RedisStore {
             }
             // They have no key in common.
             let alone = alone.into_iter().map(|sent| async move {
-                let Request { charges, mode } = sent.request;
+                let ChargeRequest { charges, mode } = sent.request;
                 let met = self.ask_until_answered(charges, (*mode).into()).await;
                 sent.settle(self, met);
             });
@@ -129,7 +138,7 @@ impl RedisStore {
     }
 
     /// The script's answer to each.
-    async fn call_once(&self, sent: &[&mut Sent<'_, '_>]) -> Result<Vec<Value>, StoreError> {
+    async fn call_once(&self, sent: &[&mut SentBatch<'_, '_>]) -> Result<Vec<Value>, StoreError> {
         let charges = || sent.iter().flat_map(|sent| &sent.request.charges);
         let sizes: Vec<u8> = sent.iter().map(|sent| size(sent.request)).collect();
         let packed: Vec<Vec<u8>> = sent.iter().map(|sent| packed(&sent.request.charges)).collect();
@@ -146,7 +155,7 @@ impl RedisStore {
     }
 }
 
-fn size(request: &Request<'_>) -> u8 {
+fn size(request: &ChargeRequest<'_>) -> u8 {
     let count = u8::try_from(request.charges.len()).unwrap_or(LOOK - 1);
-    if request.mode == Mode::Look { count | LOOK } else { count }
+    if request.mode == ScriptMode::Look { count | LOOK } else { count }
 }

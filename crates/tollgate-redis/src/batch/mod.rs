@@ -7,20 +7,20 @@ use std::iter::Peekable;
 
 use futures_util::future::join_all;
 
-use self::call::Sent;
-use crate::across::Across;
+use self::call::SentBatch;
+use crate::across::SlotReplies;
 use crate::bounds::{BATCH, BATCH_CALL};
-use crate::charge::{RedisCharge, RedisDecisions, Request};
+use crate::charge::{ChargeRequest, RedisCharge, RedisDecisions};
 use crate::error::StoreError;
-use crate::request::{Asked, Mode};
+use crate::request::{ScriptCharge, ScriptMode};
 use crate::routed::slot;
 use crate::store::RedisStore;
 
 /// A request, and its number in the batch.
-type Numbered<'r, 'a> = (usize, &'r Request<'a>);
+type NumberedRequest<'r, 'a> = (usize, &'r ChargeRequest<'a>);
 
 /// What comes of a request, and its number in the batch.
-type Answer = (usize, Result<RedisDecisions, StoreError>);
+type NumberedReply = (usize, Result<RedisDecisions, StoreError>);
 
 impl RedisStore {
     /// Decides many requests, each as [`check_all`](Self::check_all) does: all its charges or none.
@@ -52,7 +52,7 @@ impl RedisStore {
     ) -> Vec<Result<RedisDecisions, StoreError>> {
         let mut answers = Vec::with_capacity(requests.len());
         for some in requests.chunks(BATCH) {
-            let some = some.iter().map(|charges| Request::new(charges.as_ref())).collect();
+            let some = some.iter().map(|charges| ChargeRequest::new(charges.as_ref())).collect();
             answers.extend(self.check_some(some).await);
         }
         answers
@@ -60,10 +60,10 @@ impl RedisStore {
 
     async fn check_some(
         &self,
-        requests: Vec<Result<Request<'_>, StoreError>>,
+        requests: Vec<Result<ChargeRequest<'_>, StoreError>>,
     ) -> Vec<Result<RedisDecisions, StoreError>> {
-        let mut answers: Vec<Answer> = Vec::with_capacity(requests.len());
-        let mut lanes: BTreeMap<usize, Vec<Numbered<'_, '_>>> = BTreeMap::new();
+        let mut answers: Vec<NumberedReply> = Vec::with_capacity(requests.len());
+        let mut lanes: BTreeMap<usize, Vec<NumberedRequest<'_, '_>>> = BTreeMap::new();
         let mut over_several = Vec::new();
         for (number, request) in requests.iter().enumerate() {
             match request {
@@ -85,7 +85,7 @@ impl RedisStore {
 
     /// Requests of one lane can share a call: on a single server there is one, in a Cluster one for
     /// each slot, and none for a request over several.
-    fn lane(&self, request: &Request<'_>) -> Option<usize> {
+    fn lane(&self, request: &ChargeRequest<'_>) -> Option<usize> {
         let mut keys = request.charges.iter().map(|charge| charge.key.as_slice());
         if !self.connection().is_cluster() {
             return Some(0);
@@ -94,7 +94,7 @@ impl RedisStore {
     }
 
     /// Decides the requests of a lane, call by call: a later one may find what an earlier one left.
-    async fn decide_lane(&self, requests: Vec<Numbered<'_, '_>>) -> Vec<Answer> {
+    async fn decide_lane(&self, requests: Vec<NumberedRequest<'_, '_>>) -> Vec<NumberedReply> {
         let mut answers = Vec::with_capacity(requests.len());
         let mut requests = requests.into_iter().peekable();
         while requests.peek().is_some() {
@@ -112,24 +112,24 @@ impl RedisStore {
     /// The requests that go into the next call. Those before its last one that need none are answered.
     fn next_call<'r, 'a>(
         &self,
-        requests: &mut Peekable<impl Iterator<Item = Numbered<'r, 'a>>>,
-        answers: &mut Vec<Answer>,
-    ) -> Vec<Sent<'r, 'a>> {
+        requests: &mut Peekable<impl Iterator<Item = NumberedRequest<'r, 'a>>>,
+        answers: &mut Vec<NumberedReply>,
+    ) -> Vec<SentBatch<'r, 'a>> {
         let mut call = Vec::new();
         let (mut left, mut keys) = (BATCH_CALL, HashSet::new());
-        let has_room = |left: usize, request: &Request<'_>| request.charges.len() <= left;
+        let has_room = |left: usize, request: &ChargeRequest<'_>| request.charges.len() <= left;
         while let Some((number, request)) = requests.next_if(|(_, next)| has_room(left, next)) {
             let charges = &request.charges;
             if charges.is_empty() {
-                answers.push((number, request.decisions(&Across::nothing())));
+                answers.push((number, request.decisions(&SlotReplies::nothing())));
                 continue;
             }
             // What is known of a key is not what it will be after those before it.
             let is_first = !charges.iter().any(|charge| keys.contains(charge.key.as_slice()));
-            let places = if is_first && request.mode == Mode::Take {
+            let places = if is_first && request.mode == ScriptMode::Take {
                 match self.denials().look(charges) {
                     Ok(refused) => {
-                        answers.push((number, request.decisions(&Across::of(refused))));
+                        answers.push((number, request.decisions(&SlotReplies::of(refused))));
                         continue;
                     }
                     Err(places) => places,
@@ -138,8 +138,8 @@ impl RedisStore {
                 self.denials().known(charges).1
             };
             left -= charges.len();
-            keys.extend(charges.iter().map(|charge: &'r Asked<'a>| charge.key.as_slice()));
-            call.push(Sent::new(number, request, places));
+            keys.extend(charges.iter().map(|charge: &'r ScriptCharge<'a>| charge.key.as_slice()));
+            call.push(SentBatch::new(number, request, places));
         }
         call
     }

@@ -3,28 +3,29 @@ use tollgate::Limit;
 use std::sync::Arc;
 
 use super::*;
-use crate::layout::Tagging;
-use crate::limiter::Inner;
+use crate::layout::HashTag;
+use crate::limiter::RedisLimiterInner;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A cache and its clock, and a limiter of ten an hour.
-fn new() -> (Denials, ManualClock, Arc<Inner>) {
+fn new() -> (DenyCache, ManualClock, Arc<RedisLimiterInner>) {
     let clock = ManualClock::new();
-    let limiter = Inner::new(Tagging::None, "a", Limit::per_hour(10)).expect("a valid limit");
-    (Denials::new(SECOND, Some(clock.clone()), [1, 2]), clock, Arc::new(limiter))
+    let limiter =
+        RedisLimiterInner::new(HashTag::None, "a", Limit::per_hour(10)).expect("a valid limit");
+    (DenyCache::new(SECOND, Some(clock.clone()), [1, 2]), clock, Arc::new(limiter))
 }
 
-fn asked(limiter: &Arc<Inner>, key: u64, cost: u64) -> Asked<'_> {
-    Asked { limiter, key: limiter.prefix.key(&key), cost }
+fn asked(limiter: &Arc<RedisLimiterInner>, key: u64, cost: u64) -> ScriptCharge<'_> {
+    ScriptCharge { limiter, key: limiter.prefix.key(&key), cost }
 }
 
 /// A bucket that owes everything.
-fn empty(clock: &ManualClock, limiter: &Inner) -> Met {
+fn empty(clock: &ManualClock, limiter: &RedisLimiterInner) -> ScriptReply {
     let now = clock.now().as_nanos() / 1000;
     let owed = limiter.terms.ported.price(10);
-    let states = vec![State::Bucket { at: now, owed }];
-    Met::refused(now, states)
+    let states = vec![ScriptState::Bucket { at: now, owed }];
+    ScriptReply::refused(now, states)
 }
 
 #[test]

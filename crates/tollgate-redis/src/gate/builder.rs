@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use tollgate::{
-    Gate, LimitError, MemoryStore, MemoryStoreBuilder, Place, Policy, PolicyError, Problem,
-    WhenFull,
+    Gate, LimitError, MemoryStore, MemoryStoreBuilder, Policy, PolicyError, PolicyLocation,
+    PolicyProblem, WhenFull,
 };
 
-use super::fallback::Fallbacks;
+use super::fallback::FallbackLog;
 use super::heartbeat::Heartbeats;
-use super::names::Names;
-use super::shared::Shared;
-use super::{Inner, RedisGate, portable};
+use super::names::PolicyKeys;
+use super::shared::FleetState;
+use super::{RedisGate, RedisGateInner, portable};
 use crate::bounds::MAX_NAMESPACE;
 use crate::error::StoreError;
 use crate::store::RedisStore;
@@ -75,16 +75,17 @@ impl RedisGateBuilder {
         }
         policy.validate()?;
         portable::check(&policy)?;
-        let local = Gate::on(memory(&store, local)?, policy.without_store(nodes))?;
-        let resolver = Gate::on(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
-        let names = RwLock::new(Arc::new(Names::new(&store, &namespace, &resolver.policy())));
-        let shared = Shared::new(&namespace);
+        let local = Gate::with_store(memory(&store, local)?, policy.fallback_share(nodes))?;
+        let resolver =
+            Gate::with_store(memory(&store, MemoryStore::builder().max_keys(1))?, policy)?;
+        let names = RwLock::new(Arc::new(PolicyKeys::new(&store, &namespace, &resolver.policy())));
+        let shared = FleetState::new(&namespace);
         let node =
             getrandom::u64().map_err(|error| problem(format!("no random numbers: {error}")))?;
         let heartbeats = Heartbeats::new(nodes, node.to_be_bytes());
-        let fallbacks = Fallbacks::new();
+        let fallbacks = FallbackLog::new();
         let (replacing, leases) = (Mutex::new(()), OnceLock::new());
-        Ok(RedisGate(Arc::new(Inner {
+        Ok(RedisGate(Arc::new(RedisGateInner {
             store,
             namespace,
             resolver,
@@ -109,7 +110,9 @@ fn memory(store: &RedisStore, memory: MemoryStoreBuilder) -> Result<MemoryStore,
 }
 
 fn problem(message: String) -> PolicyError {
-    PolicyError { problems: vec![Problem { place: Place::Policy("store"), message }] }
+    PolicyError {
+        problems: vec![PolicyProblem { place: PolicyLocation::Policy("store"), message }],
+    }
 }
 
 /// What is wrong with a policy or an override, or with the store.

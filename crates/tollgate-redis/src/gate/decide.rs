@@ -3,24 +3,24 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tollgate::port::{Planned, PlannedRule, RuleAnswer, State};
+use tollgate::port::{PlannedRule, RequestPlan, RuleReplies, ScriptState};
 use tollgate::{Decision, Ruling};
 
 use super::RedisGate;
-use super::hold::Scaled;
-use super::names::Names;
-use super::refused::Places;
-use crate::across::Across;
+use super::hold::ScaledRedisReservation;
+use super::names::PolicyKeys;
+use super::refused::CachedCharges;
+use crate::across::SlotReplies;
 use crate::bounds::MAX_RULE_CHARGES;
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
-use crate::request::{Asked, Hold, How, Mode, Rules};
-use crate::reservation::{Claim, RedisReservation};
-use crate::script::Unpacked;
+use crate::request::{CallOptions, ScriptCharge, ScriptMode, ScriptReservation, ScriptRules};
+use crate::reservation::{OpenRedisReservation, RedisReservation};
+use crate::script::PackedReader;
 
 /// Whether charges are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum GateMode {
     Take,
     /// Takes, and a denial blocks nobody.
     Try,
@@ -30,10 +30,10 @@ pub(super) enum Way {
 }
 
 /// What a request asks for: the charges of each rule, one after the other.
-pub(super) struct Call<'p> {
-    pub(super) planned: &'p Planned,
-    pub(super) names: &'p Names,
-    pub(super) way: Way,
+pub(super) struct GateCall<'p> {
+    pub(super) planned: &'p RequestPlan,
+    pub(super) names: &'p PolicyKeys,
+    pub(super) way: GateMode,
     /// Until when what is taken is reserved, if it is.
     pub(super) timeout: Option<Duration>,
     limiters: Vec<RedisLimiter>,
@@ -44,18 +44,18 @@ pub(super) struct Call<'p> {
 }
 
 /// What came of it.
-pub(super) struct Answer {
+pub(super) struct StoreReply {
     /// Of every charge.
-    pub(super) across: Across,
+    pub(super) across: SlotReplies,
     /// Of every rule.
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<RuleReply>,
     /// What is reserved, maybe with charges that were not taken.
-    pub(super) claims: Vec<Claim>,
+    pub(super) claims: Vec<OpenRedisReservation>,
 }
 
 /// What the script says of a rule.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct RuleReply {
     pub(super) taken: bool,
     pub(super) was_blocked: bool,
     pub(super) blocked: Duration,
@@ -65,10 +65,10 @@ impl RedisGate {
     /// Decides a planned request; with a time-out, what it takes is reserved.
     pub(super) async fn decide(
         &self,
-        planned: &Planned,
-        way: Way,
+        planned: &RequestPlan,
+        way: GateMode,
         timeout: Option<Duration>,
-    ) -> Result<(Ruling, Vec<Scaled>), StoreError> {
+    ) -> Result<(Ruling, Vec<ScaledRedisReservation>), StoreError> {
         let (answers, claims) = self.answers(planned, way, timeout).await?;
         Ok((planned.ruling(&answers), claims))
     }
@@ -76,19 +76,19 @@ impl RedisGate {
     /// What the store says of each rule of a planned request, and what is reserved.
     pub(super) async fn answers(
         &self,
-        planned: &Planned,
-        way: Way,
+        planned: &RequestPlan,
+        way: GateMode,
         timeout: Option<Duration>,
-    ) -> Result<(Vec<RuleAnswer>, Vec<Scaled>), StoreError> {
+    ) -> Result<(Vec<RuleReplies>, Vec<ScaledRedisReservation>), StoreError> {
         let names = self.names(planned.policy());
         let mut call = self.call(planned, &names)?;
         (call.way, call.timeout) = (way, timeout);
         let blocks = call.blocks.iter().flatten();
         if call.keys.is_empty() && blocks.clone().next().is_none() {
-            let nothing = planned.rules().iter().map(|_| RuleAnswer::default());
+            let nothing = planned.rules().iter().map(|_| RuleReplies::default());
             return Ok((nothing.collect(), Vec::new()));
         }
-        let reports = planned.rules().iter().any(|rule| rule.shadow) && way != Way::Look;
+        let reports = planned.rules().iter().any(|rule| rule.shadow) && way != GateMode::Look;
         let is_plain = blocks.clone().next().is_none() && !reports && timeout.is_none();
         let answer = if is_plain {
             self.ask_plainly(&call).await?
@@ -99,10 +99,10 @@ impl RedisGate {
     }
 
     /// The ruling on a planned request, if it is known here that it is refused.
-    pub(super) fn refuse(&self, planned: &Planned) -> Result<Option<Ruling>, StoreError> {
+    pub(super) fn refuse(&self, planned: &RequestPlan) -> Result<Option<Ruling>, StoreError> {
         let names = self.names(planned.policy());
         let mut call = self.call(planned, &names)?;
-        call.way = Way::Take;
+        call.way = GateMode::Take;
         let refused = self.refused(&call).ok().map(|answer| call.told(answer)).transpose()?;
         Ok(refused.map(|(answers, _)| planned.ruling(&answers)))
     }
@@ -110,15 +110,15 @@ impl RedisGate {
     /// Asks for all rules with their blocks, wherever they lie.
     pub(super) async fn ask_all(
         &self,
-        call: &Call<'_>,
-        places: &Places,
-    ) -> Result<Answer, StoreError> {
+        call: &GateCall<'_>,
+        places: &CachedCharges,
+    ) -> Result<StoreReply, StoreError> {
         let blocks = call.blocks.iter().flatten();
         if self.0.store.is_one_place(call.keys.iter().chain(blocks).map(Vec::as_slice)) {
             let rules = 0..call.planned.rules().len();
             match self.ask_rules(call, rules, call.way).await {
                 // While a slot is moved, its keys cannot be asked for together.
-                Err(StoreError::Moving(_)) => {}
+                Err(StoreError::SlotMigrating(_)) => {}
                 answer => return answer,
             }
         }
@@ -128,11 +128,15 @@ impl RedisGate {
         Box::pin(self.ask_each(call)).await
     }
 
-    fn call<'p>(&self, planned: &'p Planned, names: &'p Names) -> Result<Call<'p>, StoreError> {
-        let mut call = Call {
+    fn call<'p>(
+        &self,
+        planned: &'p RequestPlan,
+        names: &'p PolicyKeys,
+    ) -> Result<GateCall<'p>, StoreError> {
+        let mut call = GateCall {
             planned,
             names,
-            way: Way::Look,
+            way: GateMode::Look,
             timeout: None,
             limiters: Vec::with_capacity(planned.rules().len()),
             keys: Vec::with_capacity(planned.rules().len()),
@@ -153,7 +157,7 @@ impl RedisGate {
             call.blocks.push(block);
         }
         if call.keys.len().max(planned.rules().len()) > MAX_RULE_CHARGES {
-            return Err(StoreError::Request(format!(
+            return Err(StoreError::InvalidRequest(format!(
                 "a request has {} rules and {} charges, must be at most {MAX_RULE_CHARGES}",
                 planned.rules().len(),
                 call.keys.len()
@@ -163,49 +167,55 @@ impl RedisGate {
     }
 
     /// The call of most requests: charges that are taken together, and nothing else.
-    async fn ask_plainly(&self, call: &Call<'_>) -> Result<Answer, StoreError> {
+    async fn ask_plainly(&self, call: &GateCall<'_>) -> Result<StoreReply, StoreError> {
         let charges = 0..call.keys.len();
         let possible = charges.clone().all(|charge| call.is_possible(charge));
-        let mode = if possible && call.way != Way::Look { Mode::Take } else { Mode::Look };
+        let mode = if possible && call.way != GateMode::Look {
+            ScriptMode::Take
+        } else {
+            ScriptMode::Look
+        };
         let mut across = self.0.store.ask_across(&call.asked(charges), mode).await?;
-        across.fits &= mode == Mode::Take;
-        let told = Told { taken: across.fits, ..Told::default() };
+        across.fits &= mode == ScriptMode::Take;
+        let told = RuleReply { taken: across.fits, ..RuleReply::default() };
         let told = vec![told; call.planned.rules().len()];
-        Ok(Answer { across, told, claims: Vec::new() })
+        Ok(StoreReply { across, told, claims: Vec::new() })
     }
 
     /// Asks for some of the rules, with one call of the script.
     pub(super) async fn ask_rules(
         &self,
-        call: &Call<'_>,
+        call: &GateCall<'_>,
         rules: Range<usize>,
-        way: Way,
-    ) -> Result<Answer, StoreError> {
+        way: GateMode,
+    ) -> Result<StoreReply, StoreError> {
         let store = &self.0.store;
         let asked = call.asked(call.charges_of(&rules));
-        let timeout = call.timeout.filter(|_| matches!(way, Way::Take | Way::Try));
-        let claims: Vec<Claim> = match timeout {
-            Some(_) => asked.iter().map(|charge| Claim::new(store, charge)).collect(),
+        let timeout = call.timeout.filter(|_| matches!(way, GateMode::Take | GateMode::Try));
+        let claims: Vec<OpenRedisReservation> = match timeout {
+            Some(_) => {
+                asked.iter().map(|charge| OpenRedisReservation::new(store, charge)).collect()
+            }
             None => Vec::new(),
         };
-        let hold = timeout.map(|timeout| Hold::of(&claims, timeout));
+        let hold = timeout.map(|timeout| ScriptReservation::of(&claims, timeout));
         let packed = call.packed(rules.clone(), way, hold.is_some());
         let blocks = call.blocks[rules.clone()].iter().flatten().cloned().collect();
-        let mode = if way == Way::Look { Mode::Look } else { Mode::Take };
-        let rules_of = Rules { packed, blocks };
-        let how = How { hold: hold.as_ref(), rules: Some(&rules_of), ..mode.into() };
+        let mode = if way == GateMode::Look { ScriptMode::Look } else { ScriptMode::Take };
+        let rules_of = ScriptRules { packed, blocks };
+        let how = CallOptions { hold: hold.as_ref(), rules: Some(&rules_of), ..mode.into() };
         let met = store.ask(&asked, how).await?;
-        let told = Told::read(&met.rules, rules.len());
+        let told = RuleReply::read(&met.rules, rules.len());
         let told = told.ok_or_else(|| StoreError::Script("its answer lacks a rule".to_owned()))?;
-        let mut across = Across::of(met);
+        let mut across = SlotReplies::of(met);
         // A caller's reservation cannot tell what requests on their way hold from what other callers
         // hold for as long as itself.
         across.may_be_learned |= hold.is_some();
-        Ok(Answer { across, told, claims })
+        Ok(StoreReply { across, told, claims })
     }
 }
 
-impl Call<'_> {
+impl GateCall<'_> {
     /// The numbers of the rules' charges.
     pub(super) fn charges_of(&self, rules: &Range<usize>) -> Range<usize> {
         let count = |rules: &[PlannedRule]| rules.iter().map(|rule| rule.limits().len()).sum();
@@ -214,8 +224,8 @@ impl Call<'_> {
         from..from + own
     }
 
-    pub(super) fn asked(&self, charges: impl Iterator<Item = usize>) -> Vec<Asked<'_>> {
-        let asked = charges.map(|charge| Asked {
+    pub(super) fn asked(&self, charges: impl Iterator<Item = usize>) -> Vec<ScriptCharge<'_>> {
+        let asked = charges.map(|charge| ScriptCharge {
             limiter: &self.limiters[charge].inner,
             key: self.keys[charge].clone(),
             cost: self.costs[charge],
@@ -235,12 +245,15 @@ impl Call<'_> {
     }
 
     /// What a charge comes to by itself, taking nothing.
-    pub(super) fn peek(&self, charge: usize, (now, state): &(u64, State)) -> Decision {
+    pub(super) fn peek(&self, charge: usize, (now, state): &(u64, ScriptState)) -> Decision {
         self.limiters[charge].inner.terms.ported.peek(state, *now, self.costs[charge])
     }
 
     /// What each rule says, and what is reserved.
-    fn told(&self, answer: Answer) -> Result<(Vec<RuleAnswer>, Vec<Scaled>), StoreError> {
+    fn told(
+        &self,
+        answer: StoreReply,
+    ) -> Result<(Vec<RuleReplies>, Vec<ScaledRedisReservation>), StoreError> {
         let answers = self.answers(&answer);
         self.agree(&answer, &answers)?;
         let claims = self.claims(answer, &answers);
@@ -248,12 +261,12 @@ impl Call<'_> {
     }
 
     /// Which charges are whose, as the script reads it.
-    fn packed(&self, rules: Range<usize>, way: Way, holds: bool) -> Vec<u8> {
+    fn packed(&self, rules: Range<usize>, way: GateMode, holds: bool) -> Vec<u8> {
         let way = match way {
-            Way::Take => b't',
-            Way::Try => b'r',
-            Way::Punish => b'p',
-            Way::Look => b'l',
+            GateMode::Take => b't',
+            GateMode::Try => b'r',
+            GateMode::Punish => b'p',
+            GateMode::Look => b'l',
         };
         let mut charges = self.charges_of(&rules);
         let mut packed = vec![way, low(charges.len()), u8::from(holds), low(rules.len())];
@@ -272,7 +285,7 @@ impl Call<'_> {
     }
 
     /// Each rule's answer: the figures are worked out from the states that the script met.
-    fn answers(&self, answer: &Answer) -> Vec<RuleAnswer> {
+    fn answers(&self, answer: &StoreReply) -> Vec<RuleReplies> {
         let mut charge = 0;
         let rules = self.planned.rules().iter().zip(&answer.told);
         let answers = rules.map(|(rule, told)| {
@@ -288,7 +301,7 @@ impl Call<'_> {
                     false => self.peek(of, &answer.across.states[of]),
                 }
             };
-            RuleAnswer {
+            RuleReplies {
                 blocked: told.blocked,
                 was_blocked: told.was_blocked,
                 decisions: charges.map(decide).collect(),
@@ -299,15 +312,15 @@ impl Call<'_> {
     }
 
     /// The script decides and the library tells: should they ever differ, neither is to be trusted.
-    fn agree(&self, answer: &Answer, answers: &[RuleAnswer]) -> Result<(), StoreError> {
-        let passes = |answer: &RuleAnswer| {
+    fn agree(&self, answer: &StoreReply, answers: &[RuleReplies]) -> Result<(), StoreError> {
+        let passes = |answer: &RuleReplies| {
             !answer.was_blocked && answer.decisions.iter().all(Decision::is_allowed)
         };
         let rules = || self.planned.rules().iter().zip(answers);
         let enforced = rules().filter(|(rule, _)| !rule.shadow).all(|(_, answer)| passes(answer));
-        let allowed = enforced && self.way != Way::Look;
+        let allowed = enforced && self.way != GateMode::Look;
         let mut reported = rules().zip(&answer.told).filter(|((rule, _), _)| rule.shadow);
-        let agrees = |((_, answer), told): ((_, &RuleAnswer), &Told)| {
+        let agrees = |((_, answer), told): ((_, &RuleReplies), &RuleReply)| {
             told.taken == (allowed && passes(answer))
         };
         if answer.across.fits == allowed && reported.all(agrees) {
@@ -317,8 +330,8 @@ impl Call<'_> {
     }
 
     /// What was reserved.
-    fn claims(&self, answer: Answer, answers: &[RuleAnswer]) -> Vec<Scaled> {
-        let Answer { told, claims, .. } = answer;
+    fn claims(&self, answer: StoreReply, answers: &[RuleReplies]) -> Vec<ScaledRedisReservation> {
+        let StoreReply { told, claims, .. } = answer;
         let rules = self.planned.rules().iter().zip(told).zip(answers);
         let charges = rules.flat_map(|((rule, told), answer)| {
             answer.decisions.iter().map(move |decision| (rule.per_unit, told.taken, *decision))
@@ -326,19 +339,22 @@ impl Call<'_> {
         let taken = self.keys.iter().zip(charges).filter(|(_, (_, taken, _))| *taken);
         let own = |key: &Vec<u8>| claims.iter().find(|claim| claim.key == *key).cloned();
         let reserved = taken.filter_map(|(key, (per_unit, _, decision))| {
-            Some(Scaled { reservation: RedisReservation::new(decision, own(key)?), per_unit })
+            Some(ScaledRedisReservation {
+                reservation: RedisReservation::new(decision, own(key)?),
+                per_unit,
+            })
         });
         reserved.collect()
     }
 }
 
-impl Told {
-    fn read(bytes: &[u8], rules: usize) -> Option<Vec<Told>> {
+impl RuleReply {
+    fn read(bytes: &[u8], rules: usize) -> Option<Vec<RuleReply>> {
         let mut told = Vec::with_capacity(rules);
         for chunk in bytes.chunks(9) {
             let [taken, was_blocked, blocked @ ..] = chunk else { return None };
-            let blocked = Duration::from_micros(Unpacked(blocked).number()?);
-            told.push(Told { taken: *taken == 1, was_blocked: *was_blocked == 1, blocked });
+            let blocked = Duration::from_micros(PackedReader(blocked).number()?);
+            told.push(RuleReply { taken: *taken == 1, was_blocked: *was_blocked == 1, blocked });
         }
         (told.len() == rules).then_some(told)
     }

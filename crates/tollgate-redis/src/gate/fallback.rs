@@ -5,31 +5,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tollgate::port::key_name;
-use tollgate::{Clock, Key, Part, Timestamp};
+use tollgate::{Clock, Key, KeyPart, Timestamp};
 
 use super::RedisGate;
-use super::decide::{Call, Told};
+use super::decide::{GateCall, RuleReply};
 use crate::bounds::TOLD_AGAIN;
 use crate::error::StoreError;
 
 /// When it was last told, and how many there have been since.
-pub(super) struct Fallbacks {
+pub(super) struct FallbackLog {
     clock: Clock,
     /// Held only to look at it or to change it.
     told: Mutex<Option<Timestamp>>,
     untold: AtomicU64,
 }
 
-impl Fallbacks {
-    pub(super) fn new() -> Fallbacks {
-        Fallbacks { clock: Clock::system(), told: Mutex::new(None), untold: AtomicU64::new(0) }
+impl FallbackLog {
+    pub(super) fn new() -> FallbackLog {
+        FallbackLog { clock: Clock::system(), told: Mutex::new(None), untold: AtomicU64::new(0) }
     }
 
     /// How many have not been told, if it is time to tell.
     pub(super) fn to_tell(&self) -> Option<u64> {
         let (now, untold) = (self.clock.now(), self.untold.fetch_add(1, Ordering::Relaxed) + 1);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_some_and(|told| now.since(told) < TOLD_AGAIN) {
+        if told.is_some_and(|told| now.saturating_since(told) < TOLD_AGAIN) {
             return None;
         }
         *told = Some(now);
@@ -52,7 +52,7 @@ pub struct FallbackCounts {
 
 impl RedisGate {
     /// Keeps the blocks that the store has answered, so that they hold while it is unavailable, too.
-    pub(super) fn keep_blocks(&self, call: &Call<'_>, told: &[Told]) {
+    pub(super) fn keep_blocks(&self, call: &GateCall<'_>, told: &[RuleReply]) {
         let local = &self.0.local;
         for (rule, told) in call.planned.rules().iter().zip(told) {
             if told.blocked.is_zero() && !local.may_hold_blocks() {
@@ -60,7 +60,7 @@ impl RedisGate {
             }
             let mut values = Vec::new();
             key_name(&rule.key).parts(&mut |part| {
-                if let Part::Bytes(bytes) = part {
+                if let KeyPart::Bytes(bytes) = part {
                     values.push(String::from_utf8_lossy(bytes).into_owned());
                 }
             });
@@ -75,14 +75,16 @@ impl RedisGate {
         FallbackCounts {
             keys: memory.len(),
             evictions: memory.evictions(),
-            turned_away: memory.turned_away(),
+            turned_away: memory.rejected_new_keys(),
         }
     }
 
     /// A request is decided without the store, since that has no answer.
-    pub(super) fn goes_on_without(&self, error: &StoreError) {
+    pub(super) fn note_fallback(&self, error: &StoreError) {
         let is_of_outage = match error {
-            StoreError::Away { .. } | StoreError::Unreachable(_) | StoreError::TimedOut(_) => true,
+            StoreError::Unavailable { .. } | StoreError::Connection(_) | StoreError::Timeout(_) => {
+                true
+            }
             _ => self.0.store.health().outage.is_some(),
         };
         if is_of_outage {

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use tollgate::KeyName;
 
 use super::RedisGate;
-use super::names::Values;
+use super::names::KeyPartList;
 use crate::bounds::{MAX_LIMITS, TOLD_RESETS};
 use crate::error::StoreError;
 use crate::layout::key_of;
@@ -21,7 +21,7 @@ const RESET: u8 = b'r';
 
 /// Which keys were made new.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reset<'a> {
+pub(super) enum ResetScope<'a> {
     /// A rule's key, by its values.
     Key(&'a str, &'a [&'a str]),
     /// A rule's keys whose first value begins so.
@@ -31,14 +31,14 @@ pub(super) enum Reset<'a> {
     All,
 }
 
-impl Reset<'_> {
+impl ResetScope<'_> {
     /// What it is and its texts, each with its length in front.
     fn field(self) -> Vec<u8> {
         let (kind, texts) = match self {
-            Reset::Key(rule, values) => (b'k', [&[rule], values].concat()),
-            Reset::Prefix(rule, prefix) => (b'p', vec![rule, prefix]),
-            Reset::Rule(rule) => (b'r', vec![rule]),
-            Reset::All => (b'a', Vec::new()),
+            ResetScope::Key(rule, values) => (b'k', [&[rule], values].concat()),
+            ResetScope::Prefix(rule, prefix) => (b'p', vec![rule, prefix]),
+            ResetScope::Rule(rule) => (b'r', vec![rule]),
+            ResetScope::All => (b'a', Vec::new()),
         };
         let mut field = vec![RESET, kind];
         for text in texts {
@@ -49,12 +49,12 @@ impl Reset<'_> {
     }
 
     /// The inverse; what a later version may tell, and this one does not know, is taken for everything.
-    fn read<'a>(kind: u8, texts: &'a [&'a str]) -> Reset<'a> {
+    fn read<'a>(kind: u8, texts: &'a [&'a str]) -> ResetScope<'a> {
         match (kind, texts) {
-            (b'k', [rule, values @ ..]) => Reset::Key(rule, values),
-            (b'p', [rule, prefix]) => Reset::Prefix(rule, prefix),
-            (b'r', [rule]) => Reset::Rule(rule),
-            _ => Reset::All,
+            (b'k', [rule, values @ ..]) => ResetScope::Key(rule, values),
+            (b'p', [rule, prefix]) => ResetScope::Prefix(rule, prefix),
+            (b'r', [rule]) => ResetScope::Rule(rule),
+            _ => ResetScope::All,
         }
     }
 }
@@ -72,7 +72,7 @@ fn texts(mut bytes: &[u8]) -> Vec<&str> {
 
 impl RedisGate {
     /// Drops what this node has borrowed of keys that were made new, and tells the others.
-    pub(super) async fn revoke(&self, reset: Reset<'_>) -> Result<(), StoreError> {
+    pub(super) async fn revoke(&self, reset: ResetScope<'_>) -> Result<(), StoreError> {
         let names = self.names(&self.policy());
         if names.shortest_lease().is_none() {
             return Ok(());
@@ -88,21 +88,21 @@ impl RedisGate {
         self.tidy(RESET, now.saturating_sub(micros(TOLD_RESETS))).await
     }
 
-    fn drop_leases(&self, reset: Reset<'_>) {
+    fn drop_leases(&self, reset: ResetScope<'_>) {
         let Some(leases) = self.0.leases.get() else { return };
         match reset {
-            Reset::Key(rule, values) => {
-                let (names, bytes) = (self.names(&self.policy()), Values(values).bytes());
+            ResetScope::Key(rule, values) => {
+                let (names, bytes) = (self.names(&self.policy()), KeyPartList(values).bytes());
                 let Some((_, of_rule)) = names.find(rule) else { return };
                 let all = (0..MAX_LIMITS).map(|position| of_rule.prefix(position));
                 all.for_each(|prefix| leases.forget(&prefix.written(&bytes)));
             }
-            Reset::Prefix(rule, prefix) => leases.forget_where(|name| {
+            ResetScope::Prefix(rule, prefix) => leases.forget_where(|name| {
                 let begins = |key: KeyName| begins_with(&key, prefix.as_bytes());
                 self.is_of_rule(name, rule) && key_of(name).is_some_and(begins)
             }),
-            Reset::Rule(rule) => leases.forget_where(|name| self.is_of_rule(name, rule)),
-            Reset::All => leases.forget_where(|_| true),
+            ResetScope::Rule(rule) => leases.forget_where(|name| self.is_of_rule(name, rule)),
+            ResetScope::All => leases.forget_where(|_| true),
         }
     }
 
@@ -115,7 +115,7 @@ impl RedisGate {
         for (field, value) in &told {
             let [_, kind, rest @ ..] = field.as_slice() else { continue };
             if known.get(field) != Some(value) {
-                self.drop_leases(Reset::read(*kind, &texts(rest)));
+                self.drop_leases(ResetScope::read(*kind, &texts(rest)));
             }
         }
         *known = told;

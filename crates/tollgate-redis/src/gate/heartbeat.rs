@@ -13,10 +13,10 @@ use redis::{Value, cmd};
 use tollgate::PolicyError;
 
 use super::RedisGate;
-use super::fallback::Fallbacks;
+use super::fallback::FallbackLog;
 use crate::bounds::{NODE_REMEMBERED, NODE_SEEN, SETTLED_BEATS, TOLD_FEWER};
 use crate::error::StoreError;
-use crate::request::Reply;
+use crate::request::RawReply;
 
 /// What a gate knows of the other nodes.
 pub(super) struct Heartbeats {
@@ -32,7 +32,7 @@ pub(super) struct Heartbeats {
     has_left: AtomicBool,
     log: Mutex<HeartbeatLog>,
     /// Heartbeats that the server rejected.
-    rejected: Fallbacks,
+    rejected: FallbackLog,
 }
 
 /// The last answers, and what was logged of them.
@@ -79,7 +79,7 @@ impl Heartbeats {
             seen: AtomicU64::new(0),
             has_left: AtomicBool::new(false),
             log: Mutex::default(),
-            rejected: Fallbacks::new(),
+            rejected: FallbackLog::new(),
         }
     }
 
@@ -122,7 +122,7 @@ impl RedisGate {
     /// Gives each of `nodes` its part of the limits for the next outage. The caller has the lock.
     fn divide_by(&self, nodes: u64) -> Result<(), PolicyError> {
         if nodes != self.nodes() {
-            self.0.local.replace(self.policy().without_store(nodes))?;
+            self.0.local.replace(self.policy().fallback_share(nodes))?;
             self.0.heartbeats.sharing.store(nodes, Ordering::Relaxed);
             self.share_out();
         }
@@ -141,7 +141,7 @@ impl RedisGate {
         };
         let is_rejected = !matches!(
             reason,
-            StoreError::Away { .. } | StoreError::Unreachable(_) | StoreError::TimedOut(_)
+            StoreError::Unavailable { .. } | StoreError::Connection(_) | StoreError::Timeout(_)
         );
         if is_rejected && let Some(times) = heartbeats.rejected.to_tell() {
             tracing::warn!(
@@ -171,7 +171,7 @@ impl RedisGate {
         let key = self.heartbeat_key();
         let keys = [key.as_slice()];
         let beat = pin!(store.connection().run(&keys, &args));
-        let reply = Reply::read(store.connection().within(beat).await?)?;
+        let reply = RawReply::read(store.connection().within(beat).await?)?;
         heartbeats.seen.store(u64::try_from(reply.verdict).unwrap_or(0), Ordering::Relaxed);
         match reply.into_first() {
             Some(Value::Int(heard)) => Ok(u64::try_from(heard).unwrap_or(0)),

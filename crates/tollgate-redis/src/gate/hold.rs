@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use tollgate::{Hold, Ruling};
+use tollgate::{GateReservation, Ruling};
 
 use crate::error::StoreError;
-use crate::reservation::{Claim, RedisReservation};
+use crate::reservation::{OpenRedisReservation, RedisReservation};
 
 /// Units of every rule that applied to a request, taken until it is known how many were needed.
 ///
@@ -13,26 +13,26 @@ use crate::reservation::{Claim, RedisReservation};
 /// they come back when it times out. What is committed or settled after that is charged anew, into
 /// debt if it must.
 #[must_use = "dropping a hold gives its units back"]
-pub struct RedisHold {
+pub struct RedisGateReservation {
     pub(super) ruling: Ruling,
     pub(super) cost: u64,
-    pub(super) held: Held,
+    pub(super) held: GateReservationKind,
 }
 
 /// Where the units were taken.
-pub(super) enum Held {
-    Store(Vec<Scaled>),
+pub(super) enum GateReservationKind {
+    Store(Vec<ScaledRedisReservation>),
     /// The store was away.
-    Memory(Box<Hold>),
+    Memory(Box<GateReservation>),
 }
 
 /// A reservation of one limit, and how many of its units one unit of the request is.
-pub(super) struct Scaled {
+pub(super) struct ScaledRedisReservation {
     pub(super) reservation: RedisReservation,
     pub(super) per_unit: u64,
 }
 
-impl RedisHold {
+impl RedisGateReservation {
     /// The ruling that took the units.
     pub fn ruling(&self) -> &Ruling {
         &self.ruling
@@ -53,9 +53,9 @@ impl RedisHold {
         self.cost = self.cost.max(units);
         let mut raised = Ok(());
         match &mut self.held {
-            Held::Memory(hold) => hold.raise_to(units),
-            Held::Store(claims) => {
-                for Scaled { reservation, per_unit } in claims {
+            GateReservationKind::Memory(hold) => hold.raise_to(units),
+            GateReservationKind::Store(claims) => {
+                for ScaledRedisReservation { reservation, per_unit } in claims {
                     let own = units.saturating_mul(*per_unit);
                     raised = raised.and(reservation.raise_to(own).await);
                 }
@@ -70,8 +70,10 @@ impl RedisHold {
     /// Where the store has no answer: the units then come back when the hold times out.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.held {
-            Held::Store(claims) => end(claims, |reservation, _| reservation.cost()).await,
-            Held::Memory(hold) => {
+            GateReservationKind::Store(claims) => {
+                end(claims, |reservation, _| reservation.cost()).await
+            }
+            GateReservationKind::Memory(hold) => {
                 hold.commit();
                 Ok(())
             }
@@ -84,8 +86,8 @@ impl RedisHold {
     /// As [`commit`](Self::commit).
     pub async fn cancel(self) -> Result<(), StoreError> {
         match self.held {
-            Held::Store(claims) => end(claims, |_, _| 0).await,
-            Held::Memory(hold) => {
+            GateReservationKind::Store(claims) => end(claims, |_, _| 0).await,
+            GateReservationKind::Memory(hold) => {
                 hold.cancel();
                 Ok(())
             }
@@ -100,14 +102,14 @@ impl RedisHold {
     /// As [`commit`](Self::commit).
     pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
         match self.held {
-            Held::Store(claims) => {
+            GateReservationKind::Store(claims) => {
                 let used = |reservation: &RedisReservation, per_unit| match per_unit {
                     0 => reservation.cost(),
                     per_unit => actual.saturating_mul(per_unit),
                 };
                 end(claims, used).await
             }
-            Held::Memory(hold) => {
+            GateReservationKind::Memory(hold) => {
                 hold.settle(actual);
                 Ok(())
             }
@@ -117,17 +119,18 @@ impl RedisHold {
 
 /// Ends every claim, also if one fails; the first failure is the result.
 async fn end(
-    claims: Vec<Scaled>,
+    claims: Vec<ScaledRedisReservation>,
     used: impl Fn(&RedisReservation, u64) -> u64,
 ) -> Result<(), StoreError> {
-    let claims = claims.into_iter().filter_map(|Scaled { reservation, per_unit }| {
-        let actual = used(&reservation, per_unit);
-        Some((reservation.into_claim()?, actual))
-    });
-    Claim::settle_all(claims.collect()).await
+    let claims =
+        claims.into_iter().filter_map(|ScaledRedisReservation { reservation, per_unit }| {
+            let actual = used(&reservation, per_unit);
+            Some((reservation.into_claim()?, actual))
+        });
+    OpenRedisReservation::settle_all(claims.collect()).await
 }
 
-impl fmt::Debug for RedisHold {
+impl fmt::Debug for RedisGateReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisHold").field("cost", &self.cost).finish_non_exhaustive()
     }

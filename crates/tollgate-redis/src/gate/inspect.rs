@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::{Limit, Status};
+use tollgate::{KeyStatus, Limit};
 
 use super::RedisGate;
-use super::names::Values;
+use super::names::KeyPartList;
 use super::operate::{counted_key, with_key};
-use super::walk::RedisGateKeys;
+use super::walk::RuleKeyScan;
 use crate::error::StoreError;
 
 impl RedisGate {
@@ -21,15 +21,15 @@ impl RedisGate {
         &self,
         rule: &str,
         key: &[&str],
-    ) -> Result<Option<Vec<(Limit, Status)>>, StoreError> {
+    ) -> Result<Option<Vec<(Limit, KeyStatus)>>, StoreError> {
         let names = self.names(&self.policy());
         let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(None) };
         let forms = counted_key(rule, key);
         let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
         let mut stands = Vec::new();
-        for (position, limit) in rule.numbers.limits().iter().enumerate() {
+        for (position, limit) in rule.limits.limits().iter().enumerate() {
             let limiter = of_rule.limiter(&self.0.store, position, limit)?;
-            stands.push((limit.clone(), limiter.status(Values(key)).await?));
+            stands.push((limit.clone(), limiter.status(KeyPartList(key)).await?));
         }
         Ok(Some(stands))
     }
@@ -47,13 +47,13 @@ impl RedisGate {
         let Some((rule, of_rule)) = with_key(&names, rule, key) else { return Ok(None) };
         let forms = counted_key(rule, key);
         let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
-        let key = of_rule.blocks.written(&Values(key).bytes());
+        let key = of_rule.blocks.written(&KeyPartList(key).bytes());
         self.left(&key, rule.block.is_some()).await
     }
 
-    /// [`keys`](Self::keys) from a [place](RedisGateKeys::place) on. `None` also if there is no
+    /// [`keys`](Self::keys) from a [place](RuleKeyScan::cursor) on. `None` also if there is no
     /// such place.
-    pub fn keys_from(&self, rule: &str, place: &str) -> Option<RedisGateKeys> {
+    pub fn keys_from_cursor(&self, rule: &str, place: &str) -> Option<RuleKeyScan> {
         self.keys(rule)?.from(place)
     }
 }

@@ -10,54 +10,54 @@ use redis::{Value, cmd};
 use tollgate::Limit;
 
 use super::RedisGate;
-use super::hold::{Held, RedisHold, Scaled};
+use super::hold::{GateReservationKind, RedisGateReservation, ScaledRedisReservation};
 use crate::error::StoreError;
 use crate::limiter::RedisLimiter;
-use crate::reservation::Claim;
-use crate::script::{Packed, Unpacked};
+use crate::reservation::OpenRedisReservation;
+use crate::script::{PackedBytes, PackedReader};
 use crate::store::RedisStore;
 
 /// What a record begins with, so that another build never takes it for something else.
 const VERSION: u8 = 1;
 
-/// Units of every rule that applied to a request, which [`RedisGate::keep_hold`] has written down
+/// Units of every rule that applied to a request, which [`RedisGate::detach`] has written down
 /// and somebody has come for.
 ///
 /// Dropped, the units come back when the reservation times out.
 #[must_use = "nobody else can end it any more"]
-pub struct KeptHold {
+pub struct DetachedReservation {
     cost: u64,
-    claims: Vec<Kept>,
+    claims: Vec<DetachedCharge>,
 }
 
 /// A claim, and how many of its units one unit of the request is.
-struct Kept {
-    claim: Claim,
+struct DetachedCharge {
+    claim: OpenRedisReservation,
     per_unit: u64,
 }
 
 impl RedisGate {
     /// Writes down under `id` what is held, for whichever node is asked to end it: see
-    /// [`take_hold`](Self::take_hold). `timeout` is how much is left until the hold times out.
+    /// [`attach`](Self::attach). `timeout` is how much is left until the hold times out.
     ///
     /// Gives the hold back where its units are this node's alone, since the store was away when it
     /// was made: nobody else could end it.
     ///
     /// # Errors
     /// Where the store has no answer. What was held is given back then.
-    pub async fn keep_hold(
+    pub async fn detach(
         &self,
         id: u128,
-        hold: RedisHold,
+        hold: RedisGateReservation,
         timeout: Duration,
-    ) -> Result<Option<RedisHold>, StoreError> {
-        let Held::Store(claims) = &hold.held else { return Ok(Some(hold)) };
+    ) -> Result<Option<RedisGateReservation>, StoreError> {
+        let GateReservationKind::Store(claims) = &hold.held else { return Ok(Some(hold)) };
         let record = written(hold.cost, claims);
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut command = cmd("SET");
         command.arg(self.hold_key(id)).arg(record).arg("PX").arg(millis);
         self.store().connection().send(&command).await?;
-        if let Held::Store(claims) = hold.held {
+        if let GateReservationKind::Store(claims) = hold.held {
             // Whoever takes it ends them: dropped, they would be given back.
             claims.into_iter().for_each(|scaled| drop(scaled.reservation.into_claim()));
         }
@@ -69,14 +69,14 @@ impl RedisGate {
     ///
     /// # Errors
     /// Where the store has no answer, or another build wrote it.
-    pub async fn take_hold(&self, id: u128) -> Result<Option<KeptHold>, StoreError> {
+    pub async fn attach(&self, id: u128) -> Result<Option<DetachedReservation>, StoreError> {
         let mut command = cmd("GETDEL");
         command.arg(self.hold_key(id));
         match self.store().connection().send(&command).await? {
             Value::BulkString(record) => {
                 let unknown = || {
                     let what = "what is written down of a reservation is of another version";
-                    StoreError::Unsuitable(what.to_owned())
+                    StoreError::Incompatible(what.to_owned())
                 };
                 read(self.store(), &record).map(Some).ok_or_else(unknown)
             }
@@ -89,13 +89,13 @@ impl RedisGate {
     }
 }
 
-impl KeptHold {
+impl DetachedReservation {
     /// How many units are held: the request's cost.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Keeps what was taken, as [`RedisHold::commit`] does.
+    /// Keeps what was taken, as [`RedisGateReservation::commit`] does.
     ///
     /// # Errors
     /// Where the store has no answer: the units then come back when the hold times out.
@@ -111,7 +111,7 @@ impl KeptHold {
         self.end(|_, _| 0).await
     }
 
-    /// Charges what was really used instead of what was taken, as [`RedisHold::settle`] does.
+    /// Charges what was really used instead of what was taken, as [`RedisGateReservation::settle`] does.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -124,18 +124,18 @@ impl KeptHold {
     }
 
     /// Ends every claim, also if one fails; the first failure is the result.
-    async fn end(self, used: impl Fn(&Claim, u64) -> u64) -> Result<(), StoreError> {
-        let claims = self.claims.into_iter().map(|Kept { claim, per_unit }| {
+    async fn end(self, used: impl Fn(&OpenRedisReservation, u64) -> u64) -> Result<(), StoreError> {
+        let claims = self.claims.into_iter().map(|DetachedCharge { claim, per_unit }| {
             let actual = used(&claim, per_unit);
             (claim, actual)
         });
-        Claim::settle_all(claims.collect()).await
+        OpenRedisReservation::settle_all(claims.collect()).await
     }
 }
 
-fn written(cost: u64, claims: &[Scaled]) -> Vec<u8> {
-    let mut record = Packed::default().bytes(&[VERSION]).bytes(&cost.to_be_bytes());
-    for Scaled { reservation, per_unit } in claims {
+fn written(cost: u64, claims: &[ScaledRedisReservation]) -> Vec<u8> {
+    let mut record = PackedBytes::default().bytes(&[VERSION]).bytes(&cost.to_be_bytes());
+    for ScaledRedisReservation { reservation, per_unit } in claims {
         let Some(claim) = reservation.claim() else { continue };
         let limiter = claim.limiter();
         let limit = limiter.terms.limit.to_string();
@@ -150,9 +150,9 @@ fn written(cost: u64, claims: &[Scaled]) -> Vec<u8> {
     record.0
 }
 
-fn read(store: &RedisStore, record: &[u8]) -> Option<KeptHold> {
+fn read(store: &RedisStore, record: &[u8]) -> Option<DetachedReservation> {
     let (version, rest) = record.split_first()?;
-    let mut record = Unpacked(rest);
+    let mut record = PackedReader(rest);
     let cost = record.word().filter(|_| *version == VERSION)?;
     let mut claims = Vec::new();
     while !record.0.is_empty() {
@@ -162,24 +162,24 @@ fn read(store: &RedisStore, record: &[u8]) -> Option<KeptHold> {
         let limit: Limit = limit.parse().ok()?;
         // Where its keys lie is in the key, which is whole.
         let limiter = RedisLimiter::new(store.clone(), name, limit).ok()?;
-        let claim = Claim::taken(&limiter, key, (ticket, own_cost));
-        claims.push(Kept { claim, per_unit });
+        let claim = OpenRedisReservation::taken(&limiter, key, (ticket, own_cost));
+        claims.push(DetachedCharge { claim, per_unit });
     }
-    Some(KeptHold { cost, claims })
+    Some(DetachedReservation { cost, claims })
 }
 
-fn text<'a>(record: &mut Unpacked<'a>) -> Option<&'a str> {
+fn text<'a>(record: &mut PackedReader<'a>) -> Option<&'a str> {
     std::str::from_utf8(bytes(record)?).ok()
 }
 
-fn bytes<'a>(record: &mut Unpacked<'a>) -> Option<&'a [u8]> {
+fn bytes<'a>(record: &mut PackedReader<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(record.word()?).ok()?;
     let (bytes, rest) = record.0.split_at_checked(length)?;
     record.0 = rest;
     Some(bytes)
 }
 
-impl fmt::Debug for KeptHold {
+impl fmt::Debug for DetachedReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeptHold").field("cost", &self.cost).finish_non_exhaustive()
     }

@@ -22,22 +22,22 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use tollgate::port::{Planned, Tries};
-use tollgate::{Explanation, Gate, Policy, PolicyError, Replaced, Request, Ruling};
+use tollgate::port::{PartialCharge, RequestPlan};
+use tollgate::{Explanation, Gate, Policy, PolicyError, ReplaceOutcome, Request, Ruling};
 
 pub use builder::{GateError, RedisGateBuilder};
-use decide::Way;
+use decide::GateMode;
 pub use fallback::FallbackCounts;
-use fallback::Fallbacks;
+use fallback::FallbackLog;
 use heartbeat::Heartbeats;
-pub use hold::RedisHold;
-use hold::{Held, Scaled};
-pub use kept::KeptHold;
-pub use lease::LeaseCounts;
+pub use hold::RedisGateReservation;
+use hold::{GateReservationKind, ScaledRedisReservation};
+pub use kept::DetachedReservation;
+pub use lease::LeaseStats;
 use lease::Leases;
-use names::Names;
-use shared::Shared;
-pub use walk::RedisGateKeys;
+use names::PolicyKeys;
+use shared::FleetState;
+pub use walk::RuleKeyScan;
 
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::error::StoreError;
@@ -63,15 +63,15 @@ use crate::store::RedisStore;
 ///
 /// let ruling = gate.check(&Request::new().with("user", "ana")).await;
 /// if !ruling.is_allowed() {
-///     println!("{:?} says no, retry after {:?}", ruling.rule(), ruling.retry_after());
+///     println!("{:?} says no, retry after {:?}", ruling.decided_by_name(), ruling.retry_after());
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedisGate(Arc<Inner>);
+pub struct RedisGate(Arc<RedisGateInner>);
 
-struct Inner {
+struct RedisGateInner {
     store: RedisStore,
     namespace: String,
     /// Knows which rules apply, and keeps no state.
@@ -82,9 +82,9 @@ struct Inner {
     /// Held while the policy or the number of nodes is replaced, so that both gates are of one.
     replacing: Mutex<()>,
     /// Held only to copy or to replace it.
-    names: RwLock<Arc<Names>>,
-    shared: Shared,
-    fallbacks: Fallbacks,
+    names: RwLock<Arc<PolicyKeys>>,
+    shared: FleetState,
+    fallbacks: FallbackLog,
     /// What this node has borrowed, once a policy says that rules are leased.
     leases: OnceLock<Leases>,
 }
@@ -94,7 +94,7 @@ impl RedisGate {
     ///
     /// # Errors
     /// Everything that is wrong with the policy, also limits that Redis cannot keep exact.
-    pub fn on(store: RedisStore, policy: Policy) -> Result<RedisGate, PolicyError> {
+    pub fn with_store(store: RedisStore, policy: Policy) -> Result<RedisGate, PolicyError> {
         RedisGate::builder(store).build(policy)
     }
 
@@ -103,7 +103,7 @@ impl RedisGate {
     /// # Errors
     /// Where the policy is wrong, or there is no connection: see [`RedisStore::connect`].
     pub async fn connect(url: &str, policy: Policy) -> Result<RedisGate, GateError> {
-        let gate = RedisGate::on(RedisStore::connect(url).await?, policy)?;
+        let gate = RedisGate::with_store(RedisStore::connect(url).await?, policy)?;
         gate.refresh().await?;
         Ok(gate)
     }
@@ -143,14 +143,14 @@ impl RedisGate {
         &self,
         seen: &Arc<Policy>,
         policy: Policy,
-    ) -> Result<Replaced, PolicyError> {
+    ) -> Result<ReplaceOutcome, PolicyError> {
         // Held over both, so that nobody comes between.
         let _alone = self.replacing();
         if !Arc::ptr_eq(&self.policy(), seen) {
-            return Ok(Replaced::Outdated);
+            return Ok(ReplaceOutcome::Conflict);
         }
         self.replace_alone(policy)?;
-        Ok(Replaced::Done)
+        Ok(ReplaceOutcome::Replaced)
     }
 
     fn replacing(&self) -> MutexGuard<'_, ()> {
@@ -159,7 +159,7 @@ impl RedisGate {
 
     fn replace_alone(&self, policy: Policy) -> Result<(), PolicyError> {
         portable::check(&policy)?;
-        let local = policy.without_store(self.nodes());
+        let local = policy.fallback_share(self.nodes());
         self.replace_policy(policy)?;
         self.0.local.replace(local)?;
         self.share_out();
@@ -173,7 +173,7 @@ impl RedisGate {
         match self.try_check(request).await {
             Ok(ruling) => ruling,
             Err(error) => {
-                self.goes_on_without(&error);
+                self.note_fallback(&error);
                 self.0.local.check_without_store(request)
             }
         }
@@ -205,14 +205,14 @@ impl RedisGate {
         looked: Result<Ruling, StoreError>,
     ) -> Ruling {
         looked.unwrap_or_else(|error| {
-            self.goes_on_without(&error);
+            self.note_fallback(&error);
             self.0.local.peek_without_store(request)
         })
     }
 
     async fn look(&self, request: &Request<'_>) -> Result<Ruling, StoreError> {
         let planned = self.plan(request).await?;
-        Ok(self.decide(&planned, Way::Look, None).await?.0)
+        Ok(self.decide(&planned, GateMode::Look, None).await?.0)
     }
 
     /// How the request's keys stand in every rule that applies: a peek of one unit, at what the whole
@@ -228,7 +228,7 @@ impl RedisGate {
     /// # Errors
     /// The ruling, where it is not allowed.
     #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
-    pub async fn reserve(&self, request: &Request<'_>) -> Result<RedisHold, Ruling> {
+    pub async fn reserve(&self, request: &Request<'_>) -> Result<RedisGateReservation, Ruling> {
         self.reserve_for(request, DEFAULT_RESERVATION).await
     }
 
@@ -241,26 +241,30 @@ impl RedisGate {
         &self,
         request: &Request<'_>,
         timeout: Duration,
-    ) -> Result<RedisHold, Ruling> {
+    ) -> Result<RedisGateReservation, Ruling> {
         let cost = request.units();
         let (ruling, held) = match self.try_reserve(request, timeout).await {
-            Ok((ruling, claims)) => (ruling, Held::Store(claims)),
+            Ok((ruling, claims)) => (ruling, GateReservationKind::Store(claims)),
             Err(error) => {
-                self.goes_on_without(&error);
+                self.note_fallback(&error);
                 let hold = self.0.local.reserve_without_store(request, timeout)?;
-                (hold.ruling().clone(), Held::Memory(Box::new(hold)))
+                (hold.ruling().clone(), GateReservationKind::Memory(Box::new(hold)))
             }
         };
-        if ruling.is_allowed() { Ok(RedisHold { ruling, cost, held }) } else { Err(ruling) }
+        if ruling.is_allowed() {
+            Ok(RedisGateReservation { ruling, cost, held })
+        } else {
+            Err(ruling)
+        }
     }
 
     async fn try_reserve(
         &self,
         request: &Request<'_>,
         timeout: Duration,
-    ) -> Result<(Ruling, Vec<Scaled>), StoreError> {
+    ) -> Result<(Ruling, Vec<ScaledRedisReservation>), StoreError> {
         let planned = self.plan(request).await?;
-        self.decide(&planned, Way::Take, Some(timeout)).await
+        self.decide(&planned, GateMode::Take, Some(timeout)).await
     }
 
     /// Takes as many units as every rule that applies has, the request's cost at most, and says
@@ -269,7 +273,7 @@ impl RedisGate {
         match self.try_take_up_to(request).await {
             Ok(taken) => taken,
             Err(error) => {
-                self.goes_on_without(&error);
+                self.note_fallback(&error);
                 self.0.local.take_up_to_without_store(request)
             }
         }
@@ -280,14 +284,14 @@ impl RedisGate {
         if let Some(ruling) = self.refuse(&self.plan(&one).await?)? {
             return Ok((0, ruling));
         }
-        let mut tries = Tries::new(request.units());
+        let mut tries = PartialCharge::new(request.units());
         loop {
             let stands = self.look(&request.clone().cost(1)).await?;
             let left = self.0.resolver.plan(request).units_left(&stands);
             let Some(units) = tries.next(left) else { break };
             // Who only came too late for some of the units is not blocked for it.
             let planned = self.0.resolver.plan(&request.clone().cost(units));
-            let (ruling, _) = self.decide(&planned, Way::Try, None).await?;
+            let (ruling, _) = self.decide(&planned, GateMode::Try, None).await?;
             if ruling.is_allowed() || ruling.retry_after().is_none() {
                 return Ok((if ruling.is_allowed() { units } else { 0 }, ruling));
             }
@@ -309,7 +313,7 @@ impl RedisGate {
     }
 
     /// What a request comes to, by what the fleet shares; what needs no rule needs no store.
-    async fn plan(&self, request: &Request<'_>) -> Result<Planned, StoreError> {
+    async fn plan(&self, request: &Request<'_>) -> Result<RequestPlan, StoreError> {
         let planned = self.0.resolver.plan(request);
         if planned.rules().is_empty() || !self.tend().await? {
             return Ok(planned);
@@ -318,12 +322,12 @@ impl RedisGate {
     }
 
     /// What the rules of `policy` are called, made when it is first asked for.
-    fn names(&self, policy: &Arc<Policy>) -> Arc<Names> {
+    fn names(&self, policy: &Arc<Policy>) -> Arc<PolicyKeys> {
         let known = self.0.names.read().unwrap_or_else(PoisonError::into_inner).clone();
         if known.are_of(policy) {
             return known;
         }
-        let names = Arc::new(Names::new(&self.0.store, &self.0.namespace, policy));
+        let names = Arc::new(PolicyKeys::new(&self.0.store, &self.0.namespace, policy));
         *self.0.names.write().unwrap_or_else(PoisonError::into_inner) = names.clone();
         names
     }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tollgate::port::{LeaseSettings, LeaseTerms, PlannedRule, key_bytes};
-use tollgate::{Block, Key, Limit, Part, Policy, Rule};
+use tollgate::{BlockPolicy, Key, KeyPart, Limit, Policy, Rule};
 
 use crate::bounds::MAX_NAME;
 use crate::error::StoreError;
 pub(super) use crate::layout::NAMESPACE_END;
-use crate::layout::{Prefix, Tagging};
+use crate::layout::{HashTag, KeyPrefix};
 use crate::limiter::RedisLimiter;
-use crate::script::Packed;
+use crate::script::PackedBytes;
 use crate::store::RedisStore;
 
 /// What comes before a rule's further limits and its blocks, and what comes before the attributes of its
@@ -22,48 +22,48 @@ const FURTHER: char = '\u{1f}';
 const ATTRIBUTE: char = '\u{1e}';
 
 /// A policy as it is kept in Redis.
-pub(super) struct Names {
+pub(super) struct PolicyKeys {
     policy: Arc<Policy>,
-    rules: Vec<RuleNames>,
+    rules: Vec<RuleKeys>,
     /// By the numbers that the policy's gate gives them.
-    counters: RwLock<HashMap<u32, Arc<Counter>>>,
+    counters: RwLock<HashMap<u32, Arc<RedisLimit>>>,
     /// The shortest time of a lease, if some rule has leases.
     shortest_lease: Option<Duration>,
 }
 
 /// A limit of a rule, and on what terms its units are borrowed, if they are.
-pub(super) struct Counter {
+pub(super) struct RedisLimit {
     pub(super) limiter: RedisLimiter,
     pub(super) lease: Option<LeaseTerms>,
 }
 
 /// What belongs to a rule.
-pub(super) struct RuleNames {
+pub(super) struct RuleKeys {
     /// What its name begins with in every key.
     name: String,
     /// The attributes of its key: what a user consumed is not what an address of the same text
     /// consumed, should the key be changed.
     attributes: String,
     /// Where its keys lie in a Cluster: those of its limits and of its blocks together.
-    tagging: Tagging,
+    tagging: HashTag,
     /// What the keys of its blocks begin with.
-    pub(super) blocks: Prefix,
+    pub(super) blocks: KeyPrefix,
     /// Whether and for how long it blocks, as the script reads it.
     pub(super) punishment: Vec<u8>,
     /// What its leases are like, if it has any.
     lease: Option<LeaseSettings>,
 }
 
-impl Names {
-    pub(super) fn new(store: &RedisStore, namespace: &str, policy: &Arc<Policy>) -> Names {
+impl PolicyKeys {
+    pub(super) fn new(store: &RedisStore, namespace: &str, policy: &Arc<Policy>) -> PolicyKeys {
         let of_rule = |rule| {
-            let names = RuleNames::new(namespace, rule, tagging(store, policy, rule));
-            RuleNames { lease: policy.lease_settings(rule), ..names }
+            let names = RuleKeys::new(namespace, rule, tagging(store, policy, rule));
+            RuleKeys { lease: policy.lease_settings(rule), ..names }
         };
-        let rules: Vec<RuleNames> = policy.rules.iter().map(of_rule).collect();
+        let rules: Vec<RuleKeys> = policy.rules.iter().map(of_rule).collect();
         let ttls = rules.iter().filter_map(|rule| Some(rule.lease?.ttl));
         let shortest_lease = ttls.min();
-        Names { policy: policy.clone(), rules, counters: RwLock::default(), shortest_lease }
+        PolicyKeys { policy: policy.clone(), rules, counters: RwLock::default(), shortest_lease }
     }
 
     /// The shortest time of a lease; `None` where no rule has any.
@@ -76,17 +76,17 @@ impl Names {
         Arc::ptr_eq(&self.policy, policy)
     }
 
-    pub(super) fn rule(&self, number: usize) -> &RuleNames {
+    pub(super) fn rule(&self, number: usize) -> &RuleKeys {
         &self.rules[number]
     }
 
     /// The rule of this name, and what belongs to it.
-    pub(super) fn find(&self, name: &str) -> Option<(&Rule, &RuleNames)> {
+    pub(super) fn find(&self, name: &str) -> Option<(&Rule, &RuleKeys)> {
         let mut all = self.policy.rules.iter().zip(&self.rules);
         all.find(|(rule, _)| rule.name == name)
     }
 
-    fn known(&self, number: u32) -> Option<Arc<Counter>> {
+    fn known(&self, number: u32) -> Option<Arc<RedisLimit>> {
         let all = self.counters.read().unwrap_or_else(PoisonError::into_inner);
         all.get(&number).cloned()
     }
@@ -111,7 +111,7 @@ impl Names {
         rule: &PlannedRule,
         position: usize,
         (number, limit): (u32, &Limit),
-    ) -> Result<Arc<Counter>, StoreError> {
+    ) -> Result<Arc<RedisLimit>, StoreError> {
         if let Some(counter) = self.known(number) {
             return Ok(counter);
         }
@@ -122,12 +122,12 @@ impl Names {
             LeaseTerms::new(&limiter.inner.terms.ported, lease.ttl, lease.share.into()).ok()
         });
         let mut all = self.counters.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(all.entry(number).or_insert_with(|| Arc::new(Counter { limiter, lease })).clone())
+        Ok(all.entry(number).or_insert_with(|| Arc::new(RedisLimit { limiter, lease })).clone())
     }
 }
 
-impl RuleNames {
-    fn new(namespace: &str, rule: &Rule, tagging: Tagging) -> RuleNames {
+impl RuleKeys {
+    fn new(namespace: &str, rule: &Rule, tagging: HashTag) -> RuleKeys {
         let attributes: String = rule
             .key
             .iter()
@@ -143,9 +143,9 @@ impl RuleNames {
             let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{ATTRIBUTE}{hex}")
         };
-        let blocks = Prefix::new(tagging, &format!("{name}{FURTHER}b{attributes}"));
+        let blocks = KeyPrefix::new(tagging, &format!("{name}{FURTHER}b{attributes}"));
         let punishment = punishment(rule.block.as_ref());
-        RuleNames { name, attributes, tagging, blocks, punishment, lease: None }
+        RuleKeys { name, attributes, tagging, blocks, punishment, lease: None }
     }
 
     /// Whether its units may be borrowed for this request: all of its limits', or none of them.
@@ -162,18 +162,18 @@ impl RuleNames {
     ) -> Result<RedisLimiter, StoreError> {
         let limiter = RedisLimiter::new(store.clone(), &self.counter(position), limit.clone())?;
         Ok(match self.tagging {
-            Tagging::Part(part) => limiter.partition_by(part),
+            HashTag::Part(part) => limiter.partition_by(part),
             _ => limiter,
         })
     }
 
     /// What the keys of the limit at `position` begin with.
-    pub(super) fn prefix(&self, position: usize) -> Prefix {
-        Prefix::new(self.tagging, &self.counter(position))
+    pub(super) fn prefix(&self, position: usize) -> KeyPrefix {
+        KeyPrefix::new(self.tagging, &self.counter(position))
     }
 
     fn counter(&self, position: usize) -> String {
-        let RuleNames { name, attributes, .. } = self;
+        let RuleKeys { name, attributes, .. } = self;
         match position {
             0 => format!("{name}{attributes}"),
             _ => format!("{name}{FURTHER}{}{attributes}", position + 1),
@@ -182,13 +182,13 @@ impl RuleNames {
 }
 
 /// Where the keys of a rule lie: by the attribute that the policy keeps together, if they have it.
-fn tagging(store: &RedisStore, policy: &Policy, rule: &Rule) -> Tagging {
+fn tagging(store: &RedisStore, policy: &Policy, rule: &Rule) -> HashTag {
     if !store.connection().is_cluster() {
-        return Tagging::None;
+        return HashTag::None;
     }
     let is_meant = |attribute: &String| Some(attribute) == policy.partition.as_ref();
     let part = rule.key.iter().position(|part| is_meant(&part.attribute));
-    part.map_or(Tagging::Key, Tagging::Part)
+    part.map_or(HashTag::Key, HashTag::Part)
 }
 
 /// What the names of all rules of a namespace begin with.
@@ -208,10 +208,10 @@ pub(super) fn is_of_blocks(name: &str) -> bool {
     rest.split(ATTRIBUTE).next() == Some("b")
 }
 
-fn punishment(block: Option<&Block>) -> Vec<u8> {
+fn punishment(block: Option<&BlockPolicy>) -> Vec<u8> {
     let [first, most] = block.map_or([0, 0], |block| [block.first, block.max].map(micros));
     let factor = block.map_or(0, |block| block.factor);
-    let packed = Packed(vec![u8::from(block.is_some())]);
+    let packed = PackedBytes(vec![u8::from(block.is_some())]);
     packed.number(first).bytes(&factor.to_be_bytes()).number(most).0
 }
 
@@ -221,15 +221,15 @@ pub(super) fn micros(length: Duration) -> u64 {
 }
 
 /// A key as an operator gives it: the values of the rule's attributes.
-pub(super) struct Values<'a>(pub(super) &'a [&'a str]);
+pub(super) struct KeyPartList<'a>(pub(super) &'a [&'a str]);
 
-impl Key for Values<'_> {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        self.0.iter().for_each(|value| part(Part::Bytes(value.as_bytes())));
+impl Key for KeyPartList<'_> {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        self.0.iter().for_each(|value| part(KeyPart::Bytes(value.as_bytes())));
     }
 }
 
-impl Values<'_> {
+impl KeyPartList<'_> {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         key_bytes(self, &mut bytes);

@@ -5,19 +5,19 @@ use std::pin::pin;
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use tollgate::{KeyName, Limit, Request, Rule, RuleReport, Verdict};
+use tollgate::{KeyName, Limit, Request, Rule, RuleExplanation, RuleMatch};
 
 use super::RedisGate;
-use super::fleet::Reset;
-use super::names::{Names, RuleNames, Values, is_of_blocks, micros, named, split};
+use super::fleet::ResetScope;
+use super::names::{KeyPartList, PolicyKeys, RuleKeys, is_of_blocks, micros, named, split};
 use super::shared::BLOCK;
-use super::walk::RedisGateKeys;
+use super::walk::RuleKeyScan;
 use crate::bounds::MAX_LIMITS;
 use crate::error::StoreError;
-use crate::layout::{Prefix, limiter_of, pattern_of_names, shown};
-use crate::operate::{Scan, unlink};
-use crate::request::Reply;
-use crate::script::{self, Unpacked};
+use crate::layout::{KeyPrefix, limiter_of, pattern_of_names, shown};
+use crate::operate::{ScanState, unlink};
+use crate::request::RawReply;
+use crate::script::{self, PackedReader};
 
 impl RedisGate {
     /// Gives back what a check of the same request took, never above full: nothing where a list
@@ -67,7 +67,7 @@ impl RedisGate {
         let key = &forms.iter().map(|form| &**form).collect::<Vec<&str>>();
         let reply = self.bar(&of_rule.blocks, key, &[b"forgive", b""]).await?;
         let reset = self.reset_taken(rule, of_rule, key).await?;
-        self.0.local.reset_earned(&rule.name, key);
+        self.0.local.reset_keeping_manual_block(&rule.name, key);
         Ok(reset || reply.verdict == 1)
     }
 
@@ -87,7 +87,7 @@ impl RedisGate {
     async fn reset_key(
         &self,
         rule: &Rule,
-        of_rule: &RuleNames,
+        of_rule: &RuleKeys,
         key: &[&str],
     ) -> Result<bool, StoreError> {
         let lifted = self.unblock_key(rule, of_rule, key).await?;
@@ -98,11 +98,11 @@ impl RedisGate {
     async fn reset_taken(
         &self,
         rule: &Rule,
-        of_rule: &RuleNames,
+        of_rule: &RuleKeys,
         key: &[&str],
     ) -> Result<bool, StoreError> {
         let store = &self.0.store;
-        let bytes = Values(key).bytes();
+        let bytes = KeyPartList(key).bytes();
         let mut known = false;
         let mut others = Vec::new();
         for position in 0..MAX_LIMITS {
@@ -118,7 +118,7 @@ impl RedisGate {
             }
         }
         known |= unlink(store, &others.iter().collect::<Vec<_>>()).await? > 0;
-        self.revoke(Reset::Key(&rule.name, key)).await?;
+        self.revoke(ResetScope::Key(&rule.name, key)).await?;
         Ok(known)
     }
 
@@ -191,7 +191,7 @@ impl RedisGate {
     async fn unblock_key(
         &self,
         rule: &Rule,
-        of_rule: &RuleNames,
+        of_rule: &RuleKeys,
         key: &[&str],
     ) -> Result<bool, StoreError> {
         let reply = self.bar(&of_rule.blocks, key, &[b"unblock", b""]).await?;
@@ -203,19 +203,19 @@ impl RedisGate {
     /// Sets or lifts a block.
     async fn bar(
         &self,
-        blocks: &Prefix,
+        blocks: &KeyPrefix,
         key: &[&str],
         what: &[&[u8]],
-    ) -> Result<Reply, StoreError> {
-        let (store, key) = (&self.0.store, blocks.written(&Values(key).bytes()));
+    ) -> Result<RawReply, StoreError> {
+        let (store, key) = (&self.0.store, blocks.written(&KeyPartList(key).bytes()));
         let _forgets = store.denials().forget_at_last(&key);
         let told = store.told_time();
         let args: Vec<&[u8]> = [told.as_bytes()].into_iter().chain(what.iter().copied()).collect();
         let keys = [key.as_slice()];
         let bar = pin!(store.connection().run(&keys, &args));
-        let reply = Reply::read(store.connection().within(bar).await?)?;
+        let reply = RawReply::read(store.connection().within(bar).await?)?;
         if reply.verdict == script::FOREIGN {
-            return Err(StoreError::Foreign(shown(&key)));
+            return Err(StoreError::ForeignKey(shown(&key)));
         }
         Ok(reply)
     }
@@ -226,7 +226,7 @@ impl RedisGate {
     /// Where the store has no answer.
     pub async fn blocked(&self) -> Result<Vec<(String, KeyName, Duration)>, StoreError> {
         let (store, names) = (&self.0.store, self.names(&self.policy()));
-        let mut scan = Scan::new(pattern_of_names(&named(&self.0.namespace)));
+        let mut scan = ScanState::new(pattern_of_names(&named(&self.0.namespace)));
         let mut found = Vec::new();
         while let Some(keys) = scan.step(store).await? {
             for key in keys {
@@ -256,7 +256,7 @@ impl RedisGate {
         let Value::BulkString(raw) = store.connection().send(cmd("GET").arg(key)).await? else {
             return Ok(None);
         };
-        let until = raw.get(2..).and_then(|words| Unpacked(words).moment()).map(script::micros);
+        let until = raw.get(2..).and_then(|words| PackedReader(words).moment()).map(script::micros);
         let counts = rule_blocks || raw.last() == Some(&1);
         let now = match store.clock() {
             Some(_) => store.now_micros(),
@@ -282,25 +282,25 @@ impl RedisGate {
     /// The keys of `rule` that are not as good as new under its first limit, with their status; of
     /// a rule that only limits some tiers, under the first of those. `None` if there is no such
     /// rule, or it never limits.
-    pub fn keys(&self, rule: &str) -> Option<RedisGateKeys> {
+    pub fn keys(&self, rule: &str) -> Option<RuleKeyScan> {
         let policy = self.policy();
         let names = self.names(&policy);
         let (rule, of_rule) = names.find(rule)?;
         let limit = limit_at(&policy, rule, 0)?;
         let limiter = of_rule.limiter(&self.0.store, 0, limit).ok()?;
-        Some(RedisGateKeys::new(limiter))
+        Some(RuleKeyScan::new(limiter))
     }
 
     /// The rules that apply to a request, and its key in each; none where it cannot be charged.
     fn keys_of(&self, request: &Request<'_>) -> Vec<(String, Vec<String>)> {
         let reports = self.explain(request).rules;
-        let wrong = |report: &RuleReport| {
-            !report.shadow && matches!(report.verdict, Verdict::BadCost { .. })
+        let wrong = |report: &RuleExplanation| {
+            !report.shadow && matches!(report.verdict, RuleMatch::InvalidCost { .. })
         };
         if reports.iter().any(wrong) {
             return Vec::new();
         }
-        let applied = reports.into_iter().filter(|report| report.verdict == Verdict::Applies);
+        let applied = reports.into_iter().filter(|report| report.verdict == RuleMatch::Applies);
         let values = |key: Vec<(String, String)>| key.into_iter().map(|(_, value)| value).collect();
         applied.map(|report| (report.rule, values(report.key))).collect()
     }
@@ -308,10 +308,10 @@ impl RedisGate {
 
 /// The rule of this name, if its key has so many values.
 pub(super) fn with_key<'n>(
-    names: &'n Names,
+    names: &'n PolicyKeys,
     rule: &str,
     key: &[&str],
-) -> Option<(&'n Rule, &'n RuleNames)> {
+) -> Option<(&'n Rule, &'n RuleKeys)> {
     names.find(rule).filter(|(rule, _)| rule.key.len() == key.len())
 }
 
@@ -327,6 +327,6 @@ fn limit_at<'p>(
     position: usize,
 ) -> Option<&'p Limit> {
     let shared = policy.tiers.values().filter_map(|rules| rules.get(&rule.name));
-    let all = std::iter::once(&rule.numbers).chain(rule.tiers.values()).chain(shared);
+    let all = std::iter::once(&rule.limits).chain(rule.tiers.values()).chain(shared);
     all.filter_map(|numbers| numbers.limits().get(position)).next()
 }

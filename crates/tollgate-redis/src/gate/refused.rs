@@ -7,23 +7,23 @@
 
 use std::time::Duration;
 
-use tollgate::port::State;
+use tollgate::port::ScriptState;
 
 use super::RedisGate;
-use super::decide::{Answer, Call, Told, Way};
-use crate::across::Across;
-use crate::denied::{Known, Place};
+use super::decide::{GateCall, GateMode, RuleReply, StoreReply};
+use crate::across::SlotReplies;
+use crate::denied::{CacheSlot, CachedState};
 use crate::error::StoreError;
 
 /// Where what is met is kept.
-pub(super) struct Places {
-    pub(super) charges: Vec<Place>,
+pub(super) struct CachedCharges {
+    pub(super) charges: Vec<CacheSlot>,
     /// Of each rule whose block is read.
-    blocks: Vec<Option<Place>>,
+    blocks: Vec<Option<CacheSlot>>,
 }
 
 /// How a rule stands by what is known.
-struct Stand {
+struct CachedRule {
     shadow: bool,
     /// For how long its key is blocked.
     left: Duration,
@@ -37,12 +37,15 @@ struct Stand {
 
 impl RedisGate {
     /// Asks for all rules, unless it is known that they refuse.
-    pub(super) async fn ask_unless_refused(&self, call: &Call<'_>) -> Result<Answer, StoreError> {
-        let is_look = call.way == Way::Look;
+    pub(super) async fn ask_unless_refused(
+        &self,
+        call: &GateCall<'_>,
+    ) -> Result<StoreReply, StoreError> {
+        let is_look = call.way == GateMode::Look;
         let places = match (!is_look).then(|| self.refused(call)) {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(places)) => places,
-            None => Places { charges: Vec::new(), blocks: Vec::new() },
+            None => CachedCharges { charges: Vec::new(), blocks: Vec::new() },
         };
         let answer = self.ask_all(call, &places).await;
         if is_look {
@@ -56,7 +59,7 @@ impl RedisGate {
     }
 
     /// The refusal, if what is known here is enough for it.
-    pub(super) fn refused(&self, call: &Call<'_>) -> Result<Answer, Places> {
+    pub(super) fn refused(&self, call: &GateCall<'_>) -> Result<StoreReply, CachedCharges> {
         let denials = self.0.store.denials();
         let asked = call.asked(0..call.keys.len());
         let (known, charges) = denials.known(&asked);
@@ -72,22 +75,25 @@ impl RedisGate {
             blocks.push(place);
         }
         if !is_known || !call.is_refused(&known, &lefts) {
-            return Err(Places { charges, blocks });
+            return Err(CachedCharges { charges, blocks });
         }
         denials.count_answered();
-        let states: Vec<(u64, State)> =
+        let states: Vec<(u64, ScriptState)> =
             known.into_iter().map(|known| (known.now, known.state)).collect();
-        let told =
-            |left: &Duration| Told { taken: false, was_blocked: !left.is_zero(), blocked: *left };
-        Ok(Answer {
-            across: Across { fits: false, may_be_learned: false, states },
+        let told = |left: &Duration| RuleReply {
+            taken: false,
+            was_blocked: !left.is_zero(),
+            blocked: *left,
+        };
+        Ok(StoreReply {
+            across: SlotReplies { fits: false, may_be_learned: false, states },
             told: lefts.iter().map(told).collect(),
             claims: Vec::new(),
         })
     }
 
     /// Keeps what a refused request met, and of any request who is blocked now.
-    fn learn(&self, call: &Call<'_>, places: &Places, answer: &Answer) {
+    fn learn(&self, call: &GateCall<'_>, places: &CachedCharges, answer: &StoreReply) {
         let (denials, across) = (self.0.store.denials(), &answer.across);
         self.keep_blocks(call, &answer.told);
         if across.fits {
@@ -109,10 +115,10 @@ impl RedisGate {
     }
 }
 
-impl Call<'_> {
+impl GateCall<'_> {
     /// Whether the request is refused, and asking would change nothing.
-    fn is_refused(&self, known: &[Known], lefts: &[Duration]) -> bool {
-        let stands: Vec<Stand> =
+    fn is_refused(&self, known: &[CachedState], lefts: &[Duration]) -> bool {
+        let stands: Vec<CachedRule> =
             lefts.iter().enumerate().map(|(rule, left)| self.stand(rule, known, *left)).collect();
         let enforced = || stands.iter().filter(|stand| !stand.shadow);
         // Who is blocked already is denied for that, and for nothing else.
@@ -120,18 +126,19 @@ impl Call<'_> {
             return true;
         }
         // A request with an invalid cost blocks no key.
-        let may_punish = self.way == Way::Take && !enforced().any(|stand| stand.is_invalid);
+        let may_punish = self.way == GateMode::Take && !enforced().any(|stand| stand.is_invalid);
         let punishes = may_punish && stands.iter().any(|stand| stand.may_punish);
         !punishes && enforced().any(|stand| stand.refuses)
     }
 
-    fn stand(&self, rule: usize, known: &[Known], left: Duration) -> Stand {
+    fn stand(&self, rule: usize, known: &[CachedState], left: Duration) -> CachedRule {
         let planned = &self.planned.rules()[rule];
         let punishes = planned.rule(self.planned).block.is_some();
         let (refuses, is_invalid, may_punish) = (false, false, false);
-        let mut stand = Stand { shadow: planned.shadow, left, refuses, is_invalid, may_punish };
+        let mut stand =
+            CachedRule { shadow: planned.shadow, left, refuses, is_invalid, may_punish };
         for charge in self.charges_of(&(rule..rule + 1)) {
-            let Known { now, state, may_refuse } = &known[charge];
+            let CachedState { now, state, may_refuse } = &known[charge];
             let is_possible = self.is_possible(charge);
             let fits = is_possible && self.peek(charge, &(*now, state.clone())).is_allowed();
             stand.is_invalid |= !is_possible;

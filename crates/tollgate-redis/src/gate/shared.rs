@@ -14,13 +14,13 @@ use redis::{Value, cmd};
 use tollgate::{Clock, Timestamp};
 
 use super::fleet_overrides::Superseded;
-use super::names::Values;
-use super::{Inner, RedisGate};
+use super::names::KeyPartList;
+use super::{RedisGate, RedisGateInner};
 use crate::bounds::{EVICTION_CHECK, MAX_SHARED, POLL};
 use crate::error::StoreError;
 use crate::layout::shown;
 use crate::outage::{Health, Outage};
-use crate::request::Reply;
+use crate::request::RawReply;
 use crate::script;
 
 pub(super) const BLOCK: u8 = b'b';
@@ -32,7 +32,7 @@ const TIDIED: usize = 16;
 /// A field of a block by hand, and the rule and the values it names.
 type SharedBlock = (Vec<u8>, (String, Vec<String>));
 
-pub(super) struct Shared {
+pub(super) struct FleetState {
     /// The hash.
     key: Vec<u8>,
     /// The version that was read last; held only to copy or to replace it.
@@ -56,17 +56,17 @@ pub(super) struct Shared {
 }
 
 /// Says that nobody asks any more, should the runtime end the task.
-struct Polling(Arc<AtomicBool>);
+struct PollGuard(Arc<AtomicBool>);
 
-impl Drop for Polling {
+impl Drop for PollGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-impl Shared {
-    pub(super) fn new(namespace: &str) -> Shared {
-        Shared {
+impl FleetState {
+    pub(super) fn new(namespace: &str) -> FleetState {
+        FleetState {
             key: format!("tg:{{}}:shared:{namespace}").into_bytes(),
             version: Mutex::default(),
             known: AtomicBool::new(false),
@@ -99,7 +99,7 @@ impl RedisGate {
         // Relaxed: who comes too early does it once more.
         if !shared.polling.load(Ordering::Relaxed) && !shared.polling.swap(true, Ordering::Acquire)
         {
-            let polling = Polling(shared.polling.clone());
+            let polling = PollGuard(shared.polling.clone());
             tokio::spawn(poll(Arc::downgrade(&self.0), polling));
         }
         let is_known = shared.known.load(Ordering::Relaxed);
@@ -119,8 +119,8 @@ impl RedisGate {
         let rejected = shared.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         if let (None, Some((since, why))) = (&health.outage, &*rejected) {
             let (address, why) = (store.connection().address().to_owned(), why.clone());
-            let lasted = Clock::system().now().since(*since);
-            health.outage = Some(Outage { address, lasted, why, failed_calls: 0 });
+            let lasted = Clock::system().now().saturating_since(*since);
+            health.outage = Some(Outage { address, duration: lasted, cause: why, failed_calls: 0 });
         }
         health
     }
@@ -141,7 +141,7 @@ impl RedisGate {
     pub(super) async fn refresh(&self) -> Result<(), StoreError> {
         let read = self.read_shared().await.map_err(|error| match error {
             StoreError::Refused(why) if why.contains("WRONGTYPE") => {
-                StoreError::Foreign(shown(&self.0.shared.key))
+                StoreError::ForeignKey(shown(&self.0.shared.key))
             }
             error => error,
         });
@@ -152,8 +152,9 @@ impl RedisGate {
     fn note_rejection(&self, error: Option<&StoreError>) {
         let shared = &self.0.shared;
         let mut rejected = shared.rejected.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_rejection =
-            |error: &&StoreError| matches!(error, StoreError::Refused(_) | StoreError::Foreign(_));
+        let is_rejection = |error: &&StoreError| {
+            matches!(error, StoreError::Refused(_) | StoreError::ForeignKey(_))
+        };
         match error.filter(is_rejection) {
             Some(error) if !shared.known.load(Ordering::Relaxed) => {
                 if rejected.is_none() {
@@ -210,7 +211,7 @@ impl RedisGate {
             let Some((rule, values)) = rule_and_values(field) else { continue };
             let texts: Vec<&str> = values.iter().map(String::as_str).collect();
             if let Some((_, of_rule)) = names.find(&rule) {
-                by_hand.insert(of_rule.blocks.written(&Values(&texts).bytes()));
+                by_hand.insert(of_rule.blocks.written(&KeyPartList(&texts).bytes()));
             }
             let left = moment(until).saturating_sub(self.0.store.now_micros());
             if left > 0 {
@@ -233,7 +234,7 @@ impl RedisGate {
     pub(super) async fn share(&self, field: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let reply = self.share_only(&[field, value]).await?;
         if reply.verdict == script::MANY {
-            return Err(StoreError::Request(format!(
+            return Err(StoreError::InvalidRequest(format!(
                 "the fleet shares {MAX_SHARED} overrides and blocks, remove some first"
             )));
         }
@@ -242,14 +243,14 @@ impl RedisGate {
     }
 
     /// `change` is a field and its new value; with an old value only if it has that.
-    pub(super) async fn share_only(&self, change: &[&[u8]]) -> Result<Reply, StoreError> {
+    pub(super) async fn share_only(&self, change: &[&[u8]]) -> Result<RawReply, StoreError> {
         let (store, most) = (&self.0.store, MAX_SHARED.to_string());
         let told = store.told_time();
         let mut args = vec![told.as_bytes(), b"share", b"", change[0], change[1], most.as_bytes()];
         args.extend(change.get(2));
         let keys = [self.0.shared.key.as_slice()];
         let sharing = pin!(store.connection().run(&keys, &args));
-        Reply::read(store.connection().within(sharing).await?)
+        RawReply::read(store.connection().within(sharing).await?)
     }
 
     /// Says to all nodes that a key is blocked by hand until then, or no longer.
@@ -310,7 +311,7 @@ impl RedisGate {
     }
 }
 
-async fn poll(gate: Weak<Inner>, _polling: Polling) {
+async fn poll(gate: Weak<RedisGateInner>, _polling: PollGuard) {
     let mut until_evictions = 0;
     loop {
         let Some(here) = gate.upgrade().map(RedisGate) else { return };

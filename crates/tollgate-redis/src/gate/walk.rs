@@ -1,42 +1,42 @@
 //! Walks through the keys of a rule, in steps that are short for the server.
 
-use tollgate::port::State;
-use tollgate::{KeyName, Status};
+use tollgate::port::ScriptState;
+use tollgate::{KeyName, KeyStatus};
 
 use super::RedisGate;
-use super::fleet::Reset;
+use super::fleet::ResetScope;
 use super::names::{NAMESPACE_END, named, split};
 use crate::bounds::MAX_CHARGES;
 use crate::error::StoreError;
 use crate::layout::{key_of, limiter_of, pattern_of_names};
 use crate::limiter::RedisLimiter;
-use crate::operate::{Progress, Scan, begins_with, unlink};
-use crate::request::{Asked, Mode};
+use crate::operate::{ResetProgress, ScanState, begins_with, unlink};
+use crate::request::{ScriptCharge, ScriptMode};
 
 /// A walk through the keys of a rule with their status, in steps that are short for the server.
 ///
 /// Keys that are there all the while are met at least once, maybe more often; checks go on.
 #[derive(Debug)]
-pub struct RedisGateKeys {
+pub struct RuleKeyScan {
     limiter: RedisLimiter,
-    scan: Scan,
+    scan: ScanState,
 }
 
-impl RedisGateKeys {
-    pub(super) fn new(limiter: RedisLimiter) -> RedisGateKeys {
-        let scan = Scan::new(limiter.inner.prefix.pattern());
-        RedisGateKeys { limiter, scan }
+impl RuleKeyScan {
+    pub(super) fn new(limiter: RedisLimiter) -> RuleKeyScan {
+        let scan = ScanState::new(limiter.inner.prefix.pattern());
+        RuleKeyScan { limiter, scan }
     }
 
     /// Goes on from a place that [`place`](Self::place) gave; `None` if that is no place.
-    pub(super) fn from(self, place: &str) -> Option<RedisGateKeys> {
-        let scan = Scan::at(self.limiter.inner.prefix.pattern(), place)?;
-        Some(RedisGateKeys { limiter: self.limiter, scan })
+    pub(super) fn from(self, place: &str) -> Option<RuleKeyScan> {
+        let scan = ScanState::at(self.limiter.inner.prefix.pattern(), place)?;
+        Some(RuleKeyScan { limiter: self.limiter, scan })
     }
 
-    /// Where the next step begins, for [`RedisGate::keys_from`] at any later time; `None` at the
+    /// Where the next step begins, for [`RedisGate::keys_from_cursor`] at any later time; `None` at the
     /// end. Where the nodes of a Cluster change meanwhile, keys may be missed or met again.
-    pub fn place(&self) -> Option<String> {
+    pub fn cursor(&self) -> Option<String> {
         self.scan.place()
     }
 
@@ -44,18 +44,19 @@ impl RedisGateKeys {
     ///
     /// # Errors
     /// Where the store has no answer.
-    pub async fn next(&mut self) -> Result<Option<Vec<(KeyName, Status)>>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<(KeyName, KeyStatus)>>, StoreError> {
         let RedisLimiter { store, inner } = &self.limiter;
         let Some(keys) = self.scan.step(store).await? else { return Ok(None) };
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(MAX_CHARGES) {
-            let asked = some.iter().map(|key| Asked { limiter: inner, key: key.clone(), cost: 1 });
-            let met = store.ask_across(&asked.collect::<Vec<_>>(), Mode::Look).await?;
-            let status = |(now, state): &(u64, State)| inner.terms.ported.status(state, *now);
+            let asked =
+                some.iter().map(|key| ScriptCharge { limiter: inner, key: key.clone(), cost: 1 });
+            let met = store.ask_across(&asked.collect::<Vec<_>>(), ScriptMode::Look).await?;
+            let status = |(now, state): &(u64, ScriptState)| inner.terms.ported.status(state, *now);
             let found = some.iter().zip(&met.states);
             let found =
                 found.filter_map(|(key, state)| Some((inner.prefix.name(key)?, status(state))));
-            all.extend(found.filter(|(_, status)| !status.is_new()));
+            all.extend(found.filter(|(_, status)| !status.is_fresh()));
         }
         Ok(Some(all))
     }
@@ -70,12 +71,12 @@ impl RedisGate {
     pub async fn reset_rule(
         &self,
         rule: &str,
-        progress: impl FnMut(Progress),
-    ) -> Result<Progress, StoreError> {
+        progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
         let is_of_rule = |key: &[u8]| self.is_of_rule(key, rule);
         let done = self.reset_where(rule, is_of_rule, |_| true, progress).await?;
         self.unshare_blocks(|of_rule, _| of_rule == rule).await?;
-        self.revoke(Reset::Rule(rule)).await?;
+        self.revoke(ResetScope::Rule(rule)).await?;
         Ok(done)
     }
 
@@ -98,15 +99,15 @@ impl RedisGate {
         &self,
         rule: &str,
         prefix: &str,
-        progress: impl FnMut(Progress),
-    ) -> Result<Progress, StoreError> {
+        progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
         let is_of_rule = |key: &[u8]| self.is_of_rule(key, rule);
         let begins =
             |key: &[u8]| key_of(key).is_some_and(|name| begins_with(&name, prefix.as_bytes()));
         let done = self.reset_where(rule, is_of_rule, begins, progress).await?;
         let begins = |values: &[String]| values.first().is_some_and(|own| own.starts_with(prefix));
         self.unshare_blocks(|of_rule, values| of_rule == rule && begins(values)).await?;
-        self.revoke(Reset::Prefix(rule, prefix)).await?;
+        self.revoke(ResetScope::Prefix(rule, prefix)).await?;
         Ok(done)
     }
 
@@ -119,7 +120,10 @@ impl RedisGate {
     ///
     /// # Errors
     /// As [`reset_rule`](Self::reset_rule).
-    pub async fn reset_all(&self, progress: impl FnMut(Progress)) -> Result<Progress, StoreError> {
+    pub async fn reset_all(
+        &self,
+        progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
         let namespace = self.0.namespace.as_str();
         let of_gate = |key: &[u8]| {
             let is_own = |name: &str| {
@@ -129,7 +133,7 @@ impl RedisGate {
         };
         let done = self.reset_where("", of_gate, |_| true, progress).await?;
         self.unshare_blocks(|_, _| true).await?;
-        self.revoke(Reset::All).await?;
+        self.revoke(ResetScope::All).await?;
         Ok(done)
     }
 
@@ -139,10 +143,10 @@ impl RedisGate {
         rule: &str,
         belongs: impl Fn(&[u8]) -> bool,
         is_meant: impl Fn(&[u8]) -> bool,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<Progress, StoreError> {
+        mut progress: impl FnMut(ResetProgress),
+    ) -> Result<ResetProgress, StoreError> {
         let pattern = pattern_of_names(&format!("{}{rule}", named(&self.0.namespace)));
-        let (mut done, mut scan) = (Progress::default(), Scan::new(pattern));
+        let (mut done, mut scan) = (ResetProgress::default(), ScanState::new(pattern));
         while let Some(keys) = scan.step(&self.0.store).await? {
             let own: Vec<&Vec<u8>> = keys.iter().filter(|key| belongs(key)).collect();
             done.seen += u64::try_from(own.len()).unwrap_or(0);

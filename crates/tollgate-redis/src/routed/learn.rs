@@ -8,18 +8,18 @@ use redis::cmd;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::map::{Map, ranges};
-use super::node::Node;
-use super::{Routed, Times};
+use super::map::{SlotMap, ranges};
+use super::node::ClusterNode;
+use super::{ClusterClient, ClusterTimeouts};
 use crate::bounds::{ASKED_AT_ONCE, LAST_PROBE, REFRESH_PAUSE};
 use crate::error::StoreError;
-use crate::server::Failed;
+use crate::server::CallError;
 
-impl Routed {
+impl ClusterClient {
     /// Connects to all nodes, for somebody who wants to know at once. Those that are away are found
     /// later; those that cannot be used are an error.
     pub(crate) async fn join(self: &Arc<Self>) -> Result<(), StoreError> {
-        let Times { connect, .. } = self.times;
+        let ClusterTimeouts { connect, .. } = self.times;
         let first = async {
             let mut last = None;
             for some in self.seeds.chunks(ASKED_AT_ONCE) {
@@ -30,18 +30,18 @@ impl Routed {
             }
             Err(last.unwrap_or_else(nobody))
         };
-        timeout(connect, first).await.unwrap_or(Err(StoreError::TimedOut(connect)))?;
+        timeout(connect, first).await.unwrap_or(Err(StoreError::Timeout(connect)))?;
         let nodes = self.nodes();
         let mut first_error = None;
-        for outcome in join_all(nodes.iter().map(Node::ready)).await {
+        for outcome in join_all(nodes.iter().map(ClusterNode::ready)).await {
             match outcome.map_err(reason) {
-                Err(error @ StoreError::Unsuitable(_)) => return Err(error),
+                Err(error @ StoreError::Incompatible(_)) => return Err(error),
                 Err(error) => first_error = first_error.or(Some(error)),
                 Ok(()) => {}
             }
         }
         match first_error {
-            Some(error) if !nodes.iter().any(Node::is_connected) => Err(error),
+            Some(error) if !nodes.iter().any(ClusterNode::is_connected) => Err(error),
             _ => Ok(()),
         }
     }
@@ -53,7 +53,7 @@ impl Routed {
             self.learn().await?;
         }
         let nodes = self.nodes();
-        let probed = join_all(nodes.iter().map(Node::probe)).await;
+        let probed = join_all(nodes.iter().map(ClusterNode::probe)).await;
         let probed = probed.into_iter().collect::<Result<(), StoreError>>();
         if probed.is_err() {
             self.suspect();
@@ -66,7 +66,7 @@ impl Routed {
     pub(crate) fn suspect(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.is_watched.swap(true, Ordering::Relaxed) {
-            runtime.spawn(Watch(Arc::downgrade(self)).watch());
+            runtime.spawn(TopologyWatcher(Arc::downgrade(self)).watch());
         }
     }
 
@@ -83,9 +83,9 @@ impl Routed {
         outcome
     }
 
-    fn replace(&self, map: Map) {
+    fn replace(&self, map: SlotMap) {
         // So that the first call on each finds it, and it is known early which are away.
-        map.nodes.iter().for_each(Node::prepare);
+        map.nodes.iter().for_each(ClusterNode::prepare);
         let map = Arc::new(map);
         let new = map.clone();
         let old =
@@ -95,7 +95,7 @@ impl Routed {
         self.past_outages.fetch_add(outages, Ordering::Relaxed);
     }
 
-    async fn learn_from_any(&self) -> Result<Map, StoreError> {
+    async fn learn_from_any(&self) -> Result<SlotMap, StoreError> {
         let mut all = self.nodes();
         for seed in &self.seeds {
             if all.iter().all(|node| node.address != seed.address) {
@@ -105,7 +105,8 @@ impl Routed {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
         all.rotate_left(turn);
         // Those that are there first: the others are disturbed only where none of them answers.
-        let (there, others): (Vec<Node>, Vec<Node>) = all.into_iter().partition(Node::is_connected);
+        let (there, others): (Vec<ClusterNode>, Vec<ClusterNode>) =
+            all.into_iter().partition(ClusterNode::is_connected);
         let mut last = nobody();
         for some in there.chunks(ASKED_AT_ONCE).chain(others.chunks(ASKED_AT_ONCE)) {
             match select_ok(some.iter().map(|node| self.learn_from(node))).await {
@@ -116,27 +117,30 @@ impl Routed {
         Err(last)
     }
 
-    fn learn_from<'a>(&'a self, node: &'a Node) -> BoxFuture<'a, Result<Map, StoreError>> {
+    fn learn_from<'a>(
+        &'a self,
+        node: &'a ClusterNode,
+    ) -> BoxFuture<'a, Result<SlotMap, StoreError>> {
         async move {
             let mut question = cmd("CLUSTER");
             question.arg("SLOTS");
             let patience = self.times.connect;
             let answer = timeout(patience, node.ask(&question)).await;
-            let answer = answer.map_err(|_| StoreError::TimedOut(patience))?;
-            let found = ranges(answer.map_err(Failed::told)?, &node.address);
+            let answer = answer.map_err(|_| StoreError::Timeout(patience))?;
+            let found = ranges(answer.map_err(CallError::told)?, &node.address);
             if found.is_empty() {
-                return Err(StoreError::Unsuitable(format!("{} serves no slots", node.address)));
+                return Err(StoreError::Incompatible(format!("{} serves no slots", node.address)));
             }
-            Map::new(&found, |address| self.find(address).unwrap_or_else(|| self.make(address)))
+            SlotMap::new(&found, |address| self.find(address).unwrap_or_else(|| self.make(address)))
         }
         .boxed()
     }
 }
 
 /// The task that learns in the background. There is one at a time; it ends with its store.
-struct Watch(Weak<Routed>);
+struct TopologyWatcher(Weak<ClusterClient>);
 
-impl Watch {
+impl TopologyWatcher {
     async fn watch(self) {
         let mut pause = REFRESH_PAUSE;
         loop {
@@ -153,7 +157,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for TopologyWatcher {
     /// Also when its runtime goes: the next call then starts another.
     fn drop(&mut self) {
         if let Some(routed) = self.0.upgrade() {
@@ -163,13 +167,13 @@ impl Drop for Watch {
 }
 
 fn nobody() -> StoreError {
-    StoreError::Unreachable("there is nobody to ask".to_owned())
+    StoreError::Connection("there is nobody to ask".to_owned())
 }
 
 /// Why a node is away.
 fn reason(error: StoreError) -> StoreError {
     match error {
-        StoreError::Away { why, .. } => (*why).clone(),
+        StoreError::Unavailable { why, .. } => (*why).clone(),
         other => other,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::node::{Address, Node};
+use super::node::{ClusterNode, NodeAddress};
 use super::slot::{SLOTS, slot};
 use crate::error::StoreError;
 
@@ -12,24 +12,24 @@ use crate::error::StoreError;
 const PROBE_NAMES: usize = 20 * SLOTS;
 
 /// Never changed: a newer one takes its place.
-pub(crate) struct Map {
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct SlotMap {
+    pub(crate) nodes: Vec<ClusterNode>,
     /// The number of the node that serves each slot; `u16::MAX` for none.
     owners: Box<[u16]>,
 }
 
-impl Map {
+impl SlotMap {
     /// Nothing is known yet.
-    pub(crate) fn unknown() -> Map {
-        Map { nodes: Vec::new(), owners: vec![u16::MAX; SLOTS].into() }
+    pub(crate) fn unknown() -> SlotMap {
+        SlotMap { nodes: Vec::new(), owners: vec![u16::MAX; SLOTS].into() }
     }
 
     /// `ranges` are first and last slot, and who serves them; `node` finds the node of an address.
     pub(crate) fn new(
-        ranges: &[(usize, usize, Address)],
-        mut node: impl FnMut(&Address) -> Node,
-    ) -> Result<Map, StoreError> {
-        let mut map = Map::unknown();
+        ranges: &[(usize, usize, NodeAddress)],
+        mut node: impl FnMut(&NodeAddress) -> ClusterNode,
+    ) -> Result<SlotMap, StoreError> {
+        let mut map = SlotMap::unknown();
         for (first, last, address) in ranges {
             let number = map.number(address, &mut node)?;
             if let Some(slots) = map.owners.get_mut(*first..=*last) {
@@ -40,8 +40,8 @@ impl Map {
     }
 
     /// The same with one slot served by another.
-    pub(crate) fn with(&self, slot: usize, node: &Node) -> Map {
-        let mut map = Map { nodes: self.nodes.clone(), owners: self.owners.clone() };
+    pub(crate) fn with(&self, slot: usize, node: &ClusterNode) -> SlotMap {
+        let mut map = SlotMap { nodes: self.nodes.clone(), owners: self.owners.clone() };
         if let Ok(number) = map.number(&node.address, |_| node.clone()) {
             map.owners[slot % SLOTS] = number;
         }
@@ -49,14 +49,14 @@ impl Map {
     }
 
     /// The same with one more node, which serves nothing.
-    pub(crate) fn and(&self, node: &Node) -> Map {
-        let mut map = Map { nodes: self.nodes.clone(), owners: self.owners.clone() };
+    pub(crate) fn and(&self, node: &ClusterNode) -> SlotMap {
+        let mut map = SlotMap { nodes: self.nodes.clone(), owners: self.owners.clone() };
         map.nodes.push(node.clone());
         map
     }
 
     /// The node that serves `slot`; for no slot in particular, any.
-    pub(crate) fn owner(&self, slot: Option<usize>) -> Option<&Node> {
+    pub(crate) fn owner(&self, slot: Option<usize>) -> Option<&ClusterNode> {
         match slot {
             Some(slot) => self.nodes.get(usize::from(*self.owners.get(slot)?)),
             None => self.nodes.first(),
@@ -68,14 +68,14 @@ impl Map {
         self.owners.iter().map(|owner| (*owner != u16::MAX).then_some(usize::from(*owner)))
     }
 
-    pub(crate) fn node(&self, address: &Address) -> Option<&Node> {
+    pub(crate) fn node(&self, address: &NodeAddress) -> Option<&ClusterNode> {
         self.nodes.iter().find(|node| node.address == *address)
     }
 
     fn number(
         &mut self,
-        address: &Address,
-        mut node: impl FnMut(&Address) -> Node,
+        address: &NodeAddress,
+        mut node: impl FnMut(&NodeAddress) -> ClusterNode,
     ) -> Result<u16, StoreError> {
         let known = self.nodes.iter().position(|node| node.address == *address);
         let number = match known {
@@ -85,18 +85,21 @@ impl Map {
                 self.nodes.len() - 1
             }
         };
-        u16::try_from(number).map_err(|_| StoreError::Unsuitable("too many nodes".to_owned()))
+        u16::try_from(number).map_err(|_| StoreError::Incompatible("too many nodes".to_owned()))
     }
 }
 
 /// An answer to CLUSTER SLOTS: first and last slot, and the primary that serves them.
-pub(crate) fn ranges(answer: Value, asked: &Address) -> Vec<(usize, usize, Address)> {
+pub(crate) fn ranges(answer: Value, asked: &NodeAddress) -> Vec<(usize, usize, NodeAddress)> {
     let Value::Array(ranges) = answer else { return Vec::new() };
     ranges.into_iter().filter_map(|range| read_range(range, asked)).collect()
 }
 
 /// A key in a slot that the node at `address` serves, to be written in a probe.
-pub(crate) fn probe_key(ranges: &[(usize, usize, Address)], address: &Address) -> Option<String> {
+pub(crate) fn probe_key(
+    ranges: &[(usize, usize, NodeAddress)],
+    address: &NodeAddress,
+) -> Option<String> {
     let own: Vec<(usize, usize)> = ranges
         .iter()
         .filter(|(_, _, server)| server == address)
@@ -112,7 +115,7 @@ pub(crate) fn probe_key(ranges: &[(usize, usize, Address)], address: &Address) -
     (0..PROBE_NAMES).map(|number| format!("tg:{{{number}}}:probe")).find(is_own)
 }
 
-fn read_range(range: Value, asked: &Address) -> Option<(usize, usize, Address)> {
+fn read_range(range: Value, asked: &NodeAddress) -> Option<(usize, usize, NodeAddress)> {
     let Value::Array(range) = range else { return None };
     let mut range = range.into_iter();
     let (Value::Int(first), Value::Int(last)) = (range.next()?, range.next()?) else { return None };
@@ -130,7 +133,7 @@ fn read_range(range: Value, asked: &Address) -> Option<(usize, usize, Address)> 
     };
     let Value::Int(port) = primary.next()? else { return None };
     let (first, last) = (usize::try_from(first).ok()?, usize::try_from(last).ok()?);
-    let address = Address { host, port: u16::try_from(port).ok()? };
+    let address = NodeAddress { host, port: u16::try_from(port).ok()? };
     (first <= last && last < SLOTS).then_some((first, last, address))
 }
 
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_probe_s_key_lies_where_the_node_serves() {
-        let at = |port| Address { host: "a".into(), port };
+        let at = |port| NodeAddress { host: "a".into(), port };
         let ranges = [(0, 8000, at(1)), (8001, 8001, at(2)), (8002, SLOTS - 1, at(1))];
         let key = probe_key(&ranges, &at(2)).expect("it serves a slot");
         assert_eq!(slot(key.as_bytes()), 8001);

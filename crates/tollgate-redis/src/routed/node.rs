@@ -7,32 +7,36 @@ use redis::{Cmd, ConnectionInfo, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::Times;
-use crate::breaker::{Breaker, Failure};
+use super::ClusterTimeouts;
+use crate::breaker::{Breaker, CallFailure};
 use crate::error::StoreError;
-use crate::link::Dialer;
+use crate::link::Connector;
 use crate::outage::Health;
-use crate::server::{Failed, Server};
+use crate::server::{CallError, GuardedServer};
 
 /// A node and the connection to it. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Node {
-    pub(crate) address: Address,
-    server: Server,
+pub(crate) struct ClusterNode {
+    pub(crate) address: NodeAddress,
+    server: GuardedServer,
 }
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct NodeAddress {
     pub(crate) host: Arc<str>,
     pub(crate) port: u16,
 }
 
-impl Node {
+impl ClusterNode {
     /// Connected to when it is first needed.
-    pub(super) fn new(address: Address, info: ConnectionInfo, times: Times) -> Node {
-        let dialer = Dialer::to_node(info, address.clone(), times.connect);
-        Node { address, server: Server::new(dialer, times.call) }
+    pub(super) fn new(
+        address: NodeAddress,
+        info: ConnectionInfo,
+        times: ClusterTimeouts,
+    ) -> ClusterNode {
+        let dialer = Connector::to_node(info, address.clone(), times.connect);
+        ClusterNode { address, server: GuardedServer::new(dialer, times.call) }
     }
 
     /// Connects now.
@@ -65,29 +69,29 @@ impl Node {
 
     /// Sends a command and waits for the answer; fails at once while the node is away. The caller
     /// bounds the time.
-    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, Failed> {
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, CallError> {
         self.seen(self.server.ask(command)).await
     }
 
     /// The same for a key that is being moved there.
-    pub(super) async fn ask_asking(&self, command: &Cmd) -> Result<Value, Failed> {
+    pub(super) async fn ask_asking(&self, command: &Cmd) -> Result<Value, CallError> {
         self.seen(self.server.ask_asking(command)).await
     }
 
     async fn seen(
         &self,
-        asking: impl Future<Output = Result<Value, Failed>>,
-    ) -> Result<Value, Failed> {
+        asking: impl Future<Output = Result<Value, CallError>>,
+    ) -> Result<Value, CallError> {
         let breaker = self.server.breaker();
         if let Some(away) = breaker.outage() {
             breaker.count_failed_call();
-            return Err(Failed::Told(away));
+            return Err(CallError::Told(away));
         }
-        let mut waiting = Waiting::new(breaker);
+        let mut waiting = NodeWait::new(breaker);
         let answer = asking.await;
         waiting.is_over = true;
-        if let Err(Failed::Link(_, told) | Failed::Told(told)) = &answer
-            && matches!(told, StoreError::Unreachable(_) | StoreError::Away { .. })
+        if let Err(CallError::Link(_, told) | CallError::Told(told)) = &answer
+            && matches!(told, StoreError::Connection(_) | StoreError::Unavailable { .. })
         {
             breaker.count_failed_call();
         }
@@ -97,21 +101,21 @@ impl Node {
 
 /// Somebody who waits for a node. A call bounds the time of all it does, wherever; given up after
 /// half of it or more was spent on one node, that node is late.
-struct Waiting<'a> {
+struct NodeWait<'a> {
     breaker: &'a Arc<Breaker>,
     began_with: Option<u64>,
     since: Instant,
     is_over: bool,
 }
 
-impl Waiting<'_> {
-    fn new(breaker: &Arc<Breaker>) -> Waiting<'_> {
+impl NodeWait<'_> {
+    fn new(breaker: &Arc<Breaker>) -> NodeWait<'_> {
         let (began_with, since) = (breaker.number(), Instant::now());
-        Waiting { breaker, began_with, since, is_over: false }
+        NodeWait { breaker, began_with, since, is_over: false }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for NodeWait<'_> {
     fn drop(&mut self) {
         let limit = self.breaker.timeout();
         // Outside of a runtime nobody could look for the node.
@@ -119,27 +123,27 @@ impl Drop for Waiting<'_> {
             return;
         }
         self.breaker.count_failed_call();
-        self.breaker.failed(self.began_with, Failure::Late, &StoreError::TimedOut(limit));
+        self.breaker.failed(self.began_with, CallFailure::Late, &StoreError::Timeout(limit));
     }
 }
 
-impl Address {
+impl NodeAddress {
     /// As a redirection names it: `host:port`. Nothing before the colon is the host that was asked.
-    pub(super) fn read(text: &str, asked: &Address) -> Option<Address> {
+    pub(super) fn read(text: &str, asked: &NodeAddress) -> Option<NodeAddress> {
         let (host, port) = text.rsplit_once(':')?;
         let host = host.trim_matches(['[', ']']);
         let host = if host.is_empty() { asked.host.clone() } else { host.into() };
-        Some(Address { host, port: port.parse().ok()? })
+        Some(NodeAddress { host, port: port.parse().ok()? })
     }
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for NodeAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-impl std::fmt::Debug for Node {
+impl std::fmt::Debug for ClusterNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node({})", self.address)
     }

@@ -115,8 +115,8 @@ fn decides_alike(limits: &[&str], deny_cache: Duration, seed: u64) {
     let memory: Vec<Limiter> =
         limits.iter().map(|text| memory.limiter(text, text.parse().unwrap()).unwrap()).collect();
     let open = || {
-        let store = builder(server().url()).deny_cache_for(deny_cache).open().unwrap();
-        store.with_injected_clock(clock.clone())
+        let store = builder(server().url()).deny_cache_ttl(deny_cache).open().unwrap();
+        store.with_test_clock(clock.clone())
     };
     let (batching, single) = (open(), open());
     let own = limiters(&batching, &unique("batch"), limits);
@@ -146,7 +146,7 @@ fn decides_alike(limits: &[&str], deny_cache: Duration, seed: u64) {
             clock.advance(Duration::from_micros(dice.below(700_000)));
         }
     });
-    let denied_locally = batching.health().denied_locally;
+    let denied_locally = batching.health().cached_denials;
     assert_eq!(denied_locally > 100, !deny_cache.is_zero(), "{denied_locally}");
     assert!(allowed > decided / 10 && allowed < decided * 9 / 10, "{allowed} of {decided}");
 }
@@ -165,7 +165,7 @@ fn a_batch_is_decided_alike_where_some_are_refused_without_asking() {
 #[test]
 fn a_batch_is_decided_in_order_though_some_of_it_must_be_asked_for_again() {
     let clock = ManualClock::new();
-    let open = || asking(&server().url()).with_injected_clock(clock.clone());
+    let open = || asking(&server().url()).with_test_clock(clock.clone());
     let (batching, single) = (open(), open());
     let both = |store: &RedisStore| {
         let name = unique("changed");
@@ -228,9 +228,9 @@ fn one_call_decides_a_batch_of_64_and_no_call_what_is_refused_anyway() {
         assert_eq!(calls_for(&server, &store, &three).await, 4, "192 charges, 63 in a call");
         // Taken before: asked for once, and then known.
         assert_eq!(calls_for(&server, &store, &fresh(1000, 64)).await, 1);
-        let before = store.health().denied_locally;
+        let before = store.health().cached_denials;
         assert_eq!(calls_for(&server, &store, &fresh(1000, 64)).await, 0);
-        assert_eq!(store.health().denied_locally, before + 64);
+        assert_eq!(store.health().cached_denials, before + 64);
         // Those that are known are left out, and those that are not share a call.
         let mut mixed = fresh(1000, 64);
         mixed.extend(fresh(7000, 64));
@@ -265,9 +265,9 @@ fn what_fails_for_one_request_of_a_batch_is_no_answer_to_the_others() {
         let answers = store.check_many(&requests).await;
         let is_allowed = |number: usize| answers[number].as_ref().unwrap().is_allowed();
         assert!(is_allowed(0));
-        assert!(matches!(&answers[1], Err(StoreError::Foreign(_))), "{:?}", answers[1]);
-        assert!(matches!(&answers[2], Err(StoreError::Foreign(_))), "{:?}", answers[2]);
-        assert!(matches!(&answers[3], Err(StoreError::Request(_))), "{:?}", answers[3]);
+        assert!(matches!(&answers[1], Err(StoreError::ForeignKey(_))), "{:?}", answers[1]);
+        assert!(matches!(&answers[2], Err(StoreError::ForeignKey(_))), "{:?}", answers[2]);
+        assert!(matches!(&answers[3], Err(StoreError::InvalidRequest(_))), "{:?}", answers[3]);
         assert!(!is_allowed(4), "six never fit");
         assert!(is_allowed(5), "a cost of 0 always fits");
         assert!(is_allowed(6) && is_allowed(7) && !is_allowed(8));
@@ -290,7 +290,7 @@ fn a_server_out_of_memory_still_denies_what_is_used_up() {
         assert!(matches!(&answers[1], Err(StoreError::Refused(_))), "{:?}", answers[1]);
         assert!(!answers[2].as_ref().unwrap().is_allowed());
         let again = store.check_many(&requests).await;
-        assert!(matches!(&again[0], Err(StoreError::Away { .. })), "{:?}", again[0]);
+        assert!(matches!(&again[0], Err(StoreError::Unavailable { .. })), "{:?}", again[0]);
     });
 }
 
@@ -322,7 +322,9 @@ impl Tally {
             match answer {
                 Ok(decisions) => self.allowed += u64::from(decisions.is_allowed()),
                 Err(
-                    StoreError::Unreachable(_) | StoreError::TimedOut(_) | StoreError::Away { .. },
+                    StoreError::Connection(_)
+                    | StoreError::Timeout(_)
+                    | StoreError::Unavailable { .. },
                 ) => self.failed += 1,
                 Err(other) => panic!("{other:?}"),
             }

@@ -16,7 +16,7 @@ async fn stores() -> Vec<RedisStore> {
     let clock = ManualClock::new();
     let mut stores = Vec::new();
     for _ in 0..CONNECTIONS {
-        stores.push(connect(&server().url()).await.with_injected_clock(clock.clone()));
+        stores.push(connect(&server().url()).await.with_test_clock(clock.clone()));
     }
     stores
 }
@@ -53,14 +53,16 @@ fn eight_connections_on_one_key_get_what_one_would() {
 
 /// The same kind of limit with a capacity of a thousand.
 fn hundredfold(limit: Limit) -> Limit {
-    use tollgate::{Algorithm, Align};
+    use tollgate::{Algorithm, WindowStart};
     let period = limit.period();
     match (limit.algorithm(), limit.align()) {
         (Algorithm::TokenBucket, _) => Limit::token_bucket(7, period).burst(1000),
         (Algorithm::LeakyMeter, _) => Limit::leaky_bucket(7, period).burst(1000),
         (Algorithm::LeakyQueue, _) => Limit::leaky_queue(7, period).burst(999),
-        (Algorithm::FixedWindow, Align::First) => Limit::fixed_window(1000, period).from_first(),
-        (Algorithm::FixedWindow, Align::Calendar(unit)) => Limit::calendar(1000, unit),
+        (Algorithm::FixedWindow, WindowStart::FirstRequest) => {
+            Limit::fixed_window(1000, period).starting_at_first_request()
+        }
+        (Algorithm::FixedWindow, WindowStart::Calendar(unit)) => Limit::calendar(1000, unit),
         (Algorithm::FixedWindow, _) => Limit::fixed_window(1000, period),
         (Algorithm::SlidingLog, _) => Limit::sliding_log(1000, period),
         _ => Limit::sliding_counter(1000, period),
@@ -169,6 +171,6 @@ fn stores_that_convert_a_key_to_and_from_a_log_admit_one_limit() {
 #[test]
 fn stores_that_convert_a_key_between_windows_admit_one_limit() {
     let hour = Duration::from_secs(3600);
-    let first = Limit::fixed_window(1000, hour).from_first();
+    let first = Limit::fixed_window(1000, hour).starting_at_first_request();
     sixteen_tasks_under_two_limits([Limit::fixed_window(1000, hour), first]);
 }

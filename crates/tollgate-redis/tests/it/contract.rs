@@ -37,7 +37,7 @@ proptest! {
 #[test]
 fn redated_states_are_counted_once() {
     let clock = ManualClock::new();
-    let store = wait(connect(&server().url())).with_injected_clock(clock.clone());
+    let store = wait(connect(&server().url())).with_test_clock(clock.clone());
     let memory = MemoryStore::builder().clock(clock.clone()).build().unwrap();
     let limiters: Vec<_> = one_limit_of_each()
         .into_iter()

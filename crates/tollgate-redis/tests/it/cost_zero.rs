@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use tollgate::{
-    Block, Cost, Limit, Listing, ManualClock, OnStoreError, Policy, Reason, Request, Rule,
+    BlockPolicy, Cost, Limit, ListEntry, ManualClock, OnStoreError, Policy, Reason, Request, Rule,
 };
 use tollgate_redis::{RedisGate, RedisStore};
 use tollgate_testkit::{RedisServer, one_limit_of_each};
@@ -20,7 +20,7 @@ fn ana() -> Request<'static> {
 }
 
 fn hourly(count: u64) -> Limit {
-    Limit::fixed_window(count, 60 * MINUTE).from_first()
+    Limit::fixed_window(count, 60 * MINUTE).starting_at_first_request()
 }
 
 fn gate(store: RedisStore, policy: &Policy) -> RedisGate {
@@ -37,7 +37,7 @@ fn keys(server: &RedisServer) -> Vec<String> {
 fn cost_zero_is_allowed_in_every_state_and_takes_nothing() {
     let shared = store();
     wait(async {
-        let store = shared.with_injected_clock(ManualClock::new());
+        let store = shared.with_test_clock(ManualClock::new());
         for limit in one_limit_of_each() {
             let limiter = store.limiter(&unique("zero"), limit.clone()).unwrap();
             for used in [0, 10, 15] {
@@ -68,7 +68,7 @@ fn cost_zero_adds_nothing_to_other_charges() {
     let stores = [store(), shared::store()];
     wait(async {
         for store in stores {
-            let store = store.with_injected_clock(ManualClock::new());
+            let store = store.with_test_clock(ManualClock::new());
             for limit in one_limit_of_each() {
                 let zero = store.limiter(&unique("zero"), limit.clone()).unwrap();
                 let other = store.limiter(&unique("other"), hourly(2)).unwrap();
@@ -86,7 +86,7 @@ fn cost_zero_adds_nothing_to_other_charges() {
                 for decisions in store.check_many(&batch).await {
                     assert!(decisions.unwrap().is_allowed(), "{limit}");
                 }
-                assert!(zero.status("ben").await.unwrap().is_new(), "{limit}");
+                assert!(zero.status("ben").await.unwrap().is_fresh(), "{limit}");
             }
         }
     });
@@ -107,7 +107,9 @@ fn cost_zero_creates_no_key() {
         assert_eq!(keys(&server), Vec::<String>::new());
         let tokens = Cost::Attribute { name: "tokens".to_owned(), multiplier: 2, default: 1 };
         let policy = Policy::new()
-            .rule(Rule::new("user").key(["user"]).limit(hourly(5)).block(Block::of(MINUTE)))
+            .rule(
+                Rule::new("user").key(["user"]).limit(hourly(5)).block(BlockPolicy::fixed(MINUTE)),
+            )
             .rule(Rule::new("tokens").limit(hourly(9)).limit(Limit::per_day(9)).cost(tokens))
             .rule(Rule::new("trial").limit(Limit::sliding_log(5, SECOND)).shadow());
         let gate = gate(store, &policy);
@@ -129,25 +131,34 @@ fn gate_allows_cost_zero_unless_a_list_or_a_block_denies_it() {
         for (store, lasts) in stores {
             let clock = ManualClock::new();
             let policy = Policy::new()
-                .rule(Rule::new("user").key(["user"]).limit(hourly(1)).block(Block::of(MINUTE)))
+                .rule(
+                    Rule::new("user")
+                        .key(["user"])
+                        .limit(hourly(1))
+                        .block(BlockPolicy::fixed(MINUTE)),
+                )
                 .rule(Rule::new("all").limit(hourly(2)))
-                .deny(Listing::new("banned").matches("user", "eve"));
-            let gate = gate(store.with_injected_clock(clock.clone()), &policy);
+                .deny(ListEntry::new("banned").matches("user", "eve"));
+            let gate = gate(store.with_test_clock(clock.clone()), &policy);
             let eve = Request::new().with("user", "eve").cost(0);
             assert_eq!(gate.try_check(&eve).await.unwrap().reason(), Reason::DenyList);
             assert!(gate.try_check(&ana()).await.unwrap().is_allowed());
             assert!(gate.try_check(&ana().cost(0)).await.unwrap().is_allowed(), "{lasts}");
             assert!(!gate.try_check(&ana()).await.unwrap().is_allowed());
             let blocked = gate.try_check(&ana().cost(0)).await.unwrap();
-            assert_eq!((blocked.is_allowed(), blocked.reason()), (false, Reason::Block));
+            assert_eq!((blocked.is_allowed(), blocked.reason()), (false, Reason::Blocked));
             clock.advance(MINUTE);
             let ruling = gate.try_check(&ana().cost(0)).await.unwrap();
             assert!(ruling.is_allowed(), "{lasts}: the block is over, and the limit is used up");
-            assert!(ruling.rules().all(|of| of.blocked().is_none()), "it starts no other");
+            assert!(ruling.rules().all(|of| of.blocked_for().is_none()), "it starts no other");
             let hold = gate.reserve(&ana().cost(0)).await.expect("a cost of 0 is allowed");
             hold.settle(1).await.unwrap();
             let left = gate.try_check(&Request::new().cost(0)).await.unwrap();
-            assert_eq!((left.rule(), left.remaining()), (Some("all"), 0), "one was settled");
+            assert_eq!(
+                (left.decided_by_name(), left.remaining()),
+                (Some("all"), 0),
+                "one was settled"
+            );
         }
     });
 }
@@ -160,11 +171,11 @@ fn server_url() -> String {
 fn gate_over_slots_allows_cost_zero_beside_charges() {
     let cluster = shared::store();
     wait(async {
-        let store = cluster.with_injected_clock(ManualClock::new());
+        let store = cluster.with_test_clock(ManualClock::new());
         let tokens = Cost::Attribute { name: "tokens".to_owned(), multiplier: 1, default: 1 };
         let user = Rule::new("user").key(["user"]).limit(hourly(1)).cost(tokens);
         let policy = Policy::new()
-            .rule(user.block(Block::of(MINUTE)))
+            .rule(user.block(BlockPolicy::fixed(MINUTE)))
             .rule(Rule::new("all").limit(hourly(3)))
             .rule(Rule::new("trial").key(["user"]).limit(Limit::per_hour(9)).shadow());
         let gate = gate(store, &policy);

@@ -17,7 +17,7 @@ struct Used {
 impl Used {
     async fn new() -> Used {
         let clock = ManualClock::new();
-        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server().url()).await.with_test_clock(clock.clone());
         let limiter = store.limiter(&unique("used"), Limit::per_hour(10)).unwrap();
         assert!(limiter.check_n("ana", 10).await.unwrap().is_allowed());
         let used = Used { store, clock, limiter };
@@ -31,9 +31,9 @@ impl Used {
 
     /// The check is refused, and whether it was refused here.
     async fn refused_here(&self) -> bool {
-        let before = self.store.health().denied_locally;
+        let before = self.store.health().cached_denials;
         assert!(!self.check().await);
-        self.store.health().denied_locally > before
+        self.store.health().cached_denials > before
     }
 }
 
@@ -67,7 +67,7 @@ fn switched_off_every_check_asks() {
             let _ = limiter.check("ana").await.unwrap();
         }
         assert!(calls(&server) >= 50);
-        assert_eq!(store.health().denied_locally, 0);
+        assert_eq!(store.health().cached_denials, 0);
     });
 }
 
@@ -77,14 +77,14 @@ fn a_refusal_from_here_says_what_the_server_would() {
         for text in ["10/s", "10/s leaky_bucket meter", "10/s fixed_window", "10/s sliding_counter"]
         {
             let clock = ManualClock::new();
-            let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+            let store = connect(&server().url()).await.with_test_clock(clock.clone());
             let limit: Limit = text.parse().unwrap();
             let limiter = store.limiter(&unique(text), limit).unwrap();
             assert!(limiter.check_n("ana", 9).await.unwrap().is_allowed());
             for _ in 0..200 {
-                let before = store.health().denied_locally;
+                let before = store.health().cached_denials;
                 let here = limiter.check_n("ana", 7).await.unwrap();
-                if store.health().denied_locally > before {
+                if store.health().cached_denials > before {
                     let there = limiter.peek_n("ana", 7).await.unwrap();
                     assert_eq!(Answer::from(here), Answer::from(there), "{text}");
                     // The look has made it forget.
@@ -92,7 +92,7 @@ fn a_refusal_from_here_says_what_the_server_would() {
                 }
                 clock.advance(Duration::from_micros(4321));
             }
-            assert!(store.health().denied_locally > 50, "{text}: {:?}", store.health());
+            assert!(store.health().cached_denials > 50, "{text}: {:?}", store.health());
         }
     });
 }
@@ -101,7 +101,7 @@ fn a_refusal_from_here_says_what_the_server_would() {
 fn when_the_wait_is_over_the_server_is_asked_and_allows_it() {
     wait(async {
         let clock = ManualClock::new();
-        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server().url()).await.with_test_clock(clock.clone());
         let limiter = store.limiter(&unique("wait"), Limit::per_second(10)).unwrap();
         assert!(limiter.check_n("ana", 10).await.unwrap().is_allowed());
         let denied = limiter.check("ana").await.unwrap();
@@ -111,7 +111,7 @@ fn when_the_wait_is_over_the_server_is_asked_and_allows_it() {
         assert_eq!(denied.retry_after(), Some(Duration::from_millis(60)), "it counts down");
         clock.advance(Duration::from_micros(59_999));
         assert!(!limiter.check("ana").await.unwrap().is_allowed());
-        assert_eq!(store.health().denied_locally, 2);
+        assert_eq!(store.health().cached_denials, 2);
         clock.advance(Duration::from_micros(1));
         assert!(limiter.check("ana").await.unwrap().is_allowed());
     });
@@ -130,9 +130,9 @@ fn by_the_machines_clock_a_refusal_ends_when_its_wait_does() {
             let start = Instant::now();
             assert!(limiter.check(key).await.unwrap().is_allowed());
             let _ = limiter.check(key).await.unwrap();
-            let before = store.health().denied_locally;
+            let before = store.health().cached_denials;
             let refused = limiter.check(key).await.unwrap();
-            let is_local = store.health().denied_locally > before;
+            let is_local = store.health().cached_denials > before;
             is_local.then(|| (start, refused.retry_after().unwrap()))
         })
         .await;
@@ -178,7 +178,7 @@ fn what_this_process_gives_back_is_seen_at_once() {
 fn what_another_process_gives_back_is_seen_within_a_second() {
     wait(async {
         let used = Used::new().await;
-        let other = connect(&server().url()).await.with_injected_clock(used.clock.clone());
+        let other = connect(&server().url()).await.with_test_clock(used.clock.clone());
         let same = other.limiter(used.limiter.name(), Limit::per_hour(10)).unwrap();
         assert!(same.reset("ana").await.unwrap());
         assert!(used.refused_here().await);
@@ -193,7 +193,7 @@ fn what_another_process_gives_back_is_seen_within_a_second() {
 fn a_look_at_a_key_makes_the_next_check_agree_with_it() {
     wait(async {
         let used = Used::new().await;
-        let other = connect(&server().url()).await.with_injected_clock(used.clock.clone());
+        let other = connect(&server().url()).await.with_test_clock(used.clock.clone());
         let same = other.limiter(used.limiter.name(), Limit::per_hour(10)).unwrap();
         assert!(same.reset("ana").await.unwrap());
         assert!(used.limiter.peek("ana").await.unwrap().is_allowed());
@@ -208,7 +208,7 @@ fn other_numbers_are_not_refused_by_the_old_ones() {
         let more = used.store.limiter(used.limiter.name(), Limit::per_hour(100)).unwrap();
         let fixed = Limit::fixed_window(50, Duration::from_secs(3600));
         assert!(!more.check("ana").await.unwrap().is_allowed(), "an empty bucket stays empty");
-        assert_eq!(used.store.health().denied_locally, 0);
+        assert_eq!(used.store.health().cached_denials, 0);
         assert!(
             used.store.limiter("other", fixed).unwrap().check("ana").await.unwrap().is_allowed()
         );
@@ -221,9 +221,9 @@ fn a_smaller_cost_that_fits_is_not_refused() {
         let used = Used::new().await;
         used.limiter.refund("ana", 4).await.unwrap();
         assert!(!used.limiter.check_n("ana", 6).await.unwrap().is_allowed());
-        let before = used.store.health().denied_locally;
+        let before = used.store.health().cached_denials;
         let larger = used.limiter.check_n("ana", 7).await.unwrap();
-        assert_eq!(used.store.health().denied_locally, before + 1);
+        assert_eq!(used.store.health().cached_denials, before + 1);
         assert_eq!(larger.retry_after(), Some(Duration::from_secs(3 * 360)), "its own wait");
         assert!(used.limiter.check_n("ana", 4).await.unwrap().is_allowed());
     });
@@ -236,14 +236,14 @@ fn what_was_met_before_this_process_took_more_refuses_nothing() {
         used.limiter.refund("ana", 4).await.unwrap();
         assert!(!used.limiter.check_n("ana", 6).await.unwrap().is_allowed());
         assert!(used.limiter.check_n("ana", 4).await.unwrap().is_allowed());
-        let before = used.store.health().denied_locally;
+        let before = used.store.health().cached_denials;
         let denied = used.limiter.check_n("ana", 5).await.unwrap();
         assert_eq!(
             denied.retry_after(),
             Some(Duration::from_secs(5 * 360)),
             "all five are missing"
         );
-        assert_eq!(used.store.health().denied_locally, before, "it asked");
+        assert_eq!(used.store.health().cached_denials, before, "it asked");
     });
 }
 
@@ -254,9 +254,9 @@ fn several_limits_are_refused_here_only_with_all_their_figures() {
         let everybody = used.store.limiter(&unique("all"), Limit::per_hour(1000)).unwrap();
         let both = [used.limiter.charge("ana"), everybody.charge("")];
         let asked = used.store.check_all(&both).await.unwrap();
-        assert_eq!(used.store.health().denied_locally, 0, "one of the states is not known");
+        assert_eq!(used.store.health().cached_denials, 0, "one of the states is not known");
         let again = used.store.check_all(&both).await.unwrap();
-        assert_eq!(used.store.health().denied_locally, 1);
+        assert_eq!(used.store.health().cached_denials, 1);
         let figures = |all: &tollgate_redis::RedisDecisions| -> Vec<(String, Answer)> {
             all.iter().map(|(name, decision)| (name.to_owned(), (*decision).into())).collect()
         };
@@ -265,7 +265,7 @@ fn several_limits_are_refused_here_only_with_all_their_figures() {
         assert_eq!(again.deciding().unwrap().0, used.limiter.name());
         assert!(everybody.check("").await.unwrap().is_allowed(), "the other is nobody's refusal");
         assert!(!used.store.check_all(&both).await.unwrap().is_allowed());
-        assert_eq!(used.store.health().denied_locally, 2, "however busy the other limit is");
+        assert_eq!(used.store.health().cached_denials, 2, "however busy the other limit is");
         let ben = [used.limiter.charge("ben"), everybody.charge("")];
         assert!(used.store.check_all(&ben).await.unwrap().is_allowed());
         assert_eq!(everybody.status("").await.unwrap().used(), 2);

@@ -36,7 +36,7 @@ impl Three {
         let clock = trace.clock();
         let memory = MemoryStore::builder().clock(clock.clone()).max_keys(64).build();
         let memory = memory.expect("the bound is possible").limiter("trace", trace.limit.clone());
-        let redis = store.with_injected_clock(clock.clone());
+        let redis = store.with_test_clock(clock.clone());
         Three {
             memory: memory.expect("traffic has valid limits"),
             model: Reference::new(clock.clone()).limiter("trace", &trace.limit),
@@ -117,7 +117,7 @@ fn traces(seed: u8) -> impl Iterator<Item = Trace> {
     // lie otherwise.
     traces.flat_map(|trace| {
         [0, 77_777_777, 12_345_678_901].map(|micros| {
-            let start = trace.start.after(Duration::from_micros(micros));
+            let start = trace.start.saturating_add(Duration::from_micros(micros));
             Trace { start, ..trace.clone() }
         })
     })

@@ -168,7 +168,7 @@ fn rides_out_a_refusal(expected: &str, break_it: &[&str], mend_it: &[&str]) {
         rig.until_it_is_away(is_expected).await;
         rig.nobody_waits().await;
         rig.connects_again_and_again().await;
-        let why = rig.store.health().outage.unwrap().why;
+        let why = rig.store.health().outage.unwrap().cause;
         assert!(is_expected(&why), "probed by writing: {why:?}");
         tell(&server, mend_it);
         rig.until_it_answers().await;
@@ -246,7 +246,7 @@ fn something_else_under_one_key_is_nobody_else_s_outage() {
         tell(server(), &["RPUSH", &key, "a list"]);
         for _ in 0..20 {
             let error = rig.limiter.check("ben").await.unwrap_err();
-            assert!(matches!(error, StoreError::Foreign(_)), "{error:?}");
+            assert!(matches!(error, StoreError::ForeignKey(_)), "{error:?}");
         }
         assert!(rig.call().await.unwrap());
         let health = rig.store.health();

@@ -8,8 +8,8 @@ use crate::common::clock::OwnRuntime;
 use crate::common::fleet::{fleet, per_user};
 use crate::common::{connect, golden, server, unique, wait};
 use tollgate::{
-    Block, Client, Limit, ManualClock, OnStoreError, Override, OverrideRemoval, Place, Policy,
-    Reason, Request, Rule,
+    BlockPolicy, Client, Limit, ManualClock, OnStoreError, Override, OverrideRemoval, Policy,
+    PolicyLocation, Reason, Request, Rule,
 };
 use tollgate_redis::{GateError, RedisGate, RedisStore, StoreError};
 use tollgate_testkit::{Fault, FaultProxy, RedisServer, eventually_async};
@@ -68,13 +68,13 @@ fn many_connections_over_several_rules_take_all_or_none() {
 #[test]
 fn a_block_for_is_in_force_on_every_node_at_once() {
     let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
-    let policy = Policy::new().rule(rule.block(Block::of(Duration::from_secs(7200))));
+    let policy = Policy::new().rule(rule.block(BlockPolicy::fixed(Duration::from_secs(7200))));
     wait(async {
         let gates = fleet(&policy, 2).await;
         assert!(gates[0].check(&ana()).await.is_allowed());
         assert_eq!(gates[0].check(&ana()).await.retry_after(), Some(Duration::from_secs(7200)));
         let there = gates[1].check(&ana()).await;
-        assert_eq!((there.is_allowed(), there.reason()), (false, Reason::Block));
+        assert_eq!((there.is_allowed(), there.reason()), (false, Reason::Blocked));
         let (rule, key, left) = gates[1].blocked().await.unwrap().remove(0);
         assert_eq!((rule.as_str(), key.to_string().as_str()), ("login", "ana"));
         assert_eq!(left, Duration::from_secs(7200));
@@ -90,10 +90,10 @@ fn a_block_for_is_in_force_on_every_node_at_once() {
 fn under_a_rule_that_blocks_no_longer_only_blocks_by_hand_count() {
     let mut rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
     let open = Policy::new().rule(rule.clone());
-    rule.block = Some(Block::of(Duration::from_secs(4 * 3600)));
+    rule.block = Some(BlockPolicy::fixed(Duration::from_secs(4 * 3600)));
     wait(async {
         let clock = ManualClock::new();
-        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server().url()).await.with_test_clock(clock.clone());
         let gate = RedisGate::builder(store).namespace(unique("by hand"));
         let gate = gate.build(Policy::new().rule(rule)).unwrap();
         // One by hand has ended, and is still known to the fleet when one of the rule's own begins.
@@ -102,7 +102,7 @@ fn under_a_rule_that_blocks_no_longer_only_blocks_by_hand_count() {
         assert!(gate.check(&ana()).await.is_allowed());
         assert!(!gate.check(&ana()).await.is_allowed());
         clock.advance(Duration::from_secs(3600));
-        assert_eq!(gate.check(&ana()).await.reason(), Reason::Block);
+        assert_eq!(gate.check(&ana()).await.reason(), Reason::Blocked);
         assert_eq!(gate.blocked().await.unwrap().len(), 1);
 
         gate.replace(open).unwrap();
@@ -110,7 +110,7 @@ fn under_a_rule_that_blocks_no_longer_only_blocks_by_hand_count() {
         assert!(gate.check(&ana()).await.is_allowed(), "the rule's own counts no longer");
         clock.advance(Duration::from_secs(3600));
         assert!(gate.block("login", &["ana"], Duration::from_secs(60)).await.unwrap());
-        assert_eq!(gate.check(&ana()).await.reason(), Reason::Block);
+        assert_eq!(gate.check(&ana()).await.reason(), Reason::Blocked);
         assert_eq!(gate.blocked().await.unwrap().len(), 1);
         clock.advance(Duration::from_secs(60));
         assert!(gate.check(&ana()).await.is_allowed());
@@ -128,7 +128,7 @@ fn who_takes_as_much_as_there_is_is_not_blocked_for_it() {
         assert_eq!((units, ruling.is_degraded()), (5, false));
         let said = |ruling: &tollgate::Ruling| {
             let trial = ruling.rules().find(|of| of.rule() == "trial").unwrap();
-            (trial.is_allowed(), trial.blocked())
+            (trial.is_allowed(), trial.blocked_for())
         };
         assert_eq!(said(&ruling), (false, None), "the trial has three left and only reports");
         assert!(gate.check(&ana().cost(1)).await.is_allowed());
@@ -144,7 +144,7 @@ fn overrides_and_blocks_by_hand_reach_every_node_within_a_second() {
     let (here, there) = (&gates[0], &gates[1]);
     runtime.block_on(async {
         assert_eq!(there.check(&ana()).await.limit(), 100);
-        let change = Override::new("user", "ana").numbers("per-user", Limit::per_hour(7));
+        let change = Override::new("user", "ana").limits("per-user", Limit::per_hour(7));
         here.set_override(change).await.unwrap();
         assert_eq!(here.status(&ana()).await.limit(), 7, "at once where it was set");
         assert_eq!(there.status(&ana()).await.limit(), 100, "no time has passed");
@@ -156,9 +156,9 @@ fn overrides_and_blocks_by_hand_reach_every_node_within_a_second() {
         let other = fleet(&per_user(100), 1).await;
         assert_eq!(other[0].status(&ana()).await.limit(), 100, "another namespace has its own");
         here.block("per-user", &["ana"], Duration::from_secs(60)).await.unwrap();
-        assert_eq!(here.check(&ana()).await.reason(), Reason::Block);
+        assert_eq!(here.check(&ana()).await.reason(), Reason::Blocked);
     });
-    let is_blocked = async || there.peek(&ana()).await.reason() == Reason::Block;
+    let is_blocked = async || there.peek(&ana()).await.reason() == Reason::Blocked;
     runtime.within_a_second("the block on another node", &gates, is_blocked);
 
     assert!(runtime.block_on(there.unblock("per-user", &["ana"])).unwrap());
@@ -176,7 +176,7 @@ fn overrides_and_blocks_by_hand_reach_every_node_within_a_second() {
 fn an_override_that_is_wrong_is_refused_and_nobody_gets_it() {
     wait(async {
         let gates = fleet(&per_user(100), 1).await;
-        let unknown = Override::new("user", "ana").numbers("nobody", Limit::per_hour(7));
+        let unknown = Override::new("user", "ana").limits("nobody", Limit::per_hour(7));
         let refused = gates[0].set_override(unknown).await.unwrap_err();
         assert!(matches!(refused, GateError::Policy(_)), "{refused}");
         assert!(gates[0].overrides().is_empty());
@@ -190,9 +190,10 @@ fn limits_that_redis_cannot_keep_exact_are_refused_with_their_rule() {
         let odd = Limit::token_bucket(5, Duration::from_nanos(10_000_001));
         let policy =
             Policy::new().rule(Rule::new("odd").limit(Limit::per_hour(1)).tier("pro", odd));
-        let error = RedisGate::on(store, policy).unwrap_err();
-        let places: Vec<&Place> = error.problems.iter().map(|problem| &problem.place).collect();
-        assert_eq!(places, [&Place::Rule(0, "tiers")]);
+        let error = RedisGate::with_store(store, policy).unwrap_err();
+        let places: Vec<&PolicyLocation> =
+            error.problems.iter().map(|problem| &problem.place).collect();
+        assert_eq!(places, [&PolicyLocation::Rule(0, "tiers")]);
         golden("limit_that_redis_cannot_keep.txt", &error.to_string());
     });
 }
@@ -200,7 +201,7 @@ fn limits_that_redis_cannot_keep_exact_are_refused_with_their_rule() {
 /// A gate whose server has gone, for a fleet of four.
 async fn without_server(policy: Policy) -> RedisGate {
     let proxy = FaultProxy::to(server().port());
-    let store = connect(&proxy.url()).await.with_injected_clock(ManualClock::new());
+    let store = connect(&proxy.url()).await.with_test_clock(ManualClock::new());
     let gate = RedisGate::builder(store).namespace(unique("alone")).nodes(4).build(policy).unwrap();
     assert!(!gate.check(&ana()).await.is_degraded());
     proxy.set(Fault::Refuse);
@@ -244,27 +245,27 @@ fn without_the_server_each_rule_does_what_it_says() {
         let at = |route| Request::new().with("user", "ben").with("route", route);
         for _ in 0..3 {
             let denied = gate.check(&at("/deny")).await;
-            assert_eq!((denied.is_allowed(), denied.reason()), (false, Reason::StoreAway));
-            assert_eq!((denied.rule(), denied.remaining()), (Some("deny"), 0));
+            assert_eq!((denied.is_allowed(), denied.reason()), (false, Reason::StoreUnavailable));
+            assert_eq!((denied.decided_by_name(), denied.remaining()), (Some("deny"), 0));
             assert!(denied.retry_after() > Some(Duration::ZERO));
         }
         assert!(gate.check(&at("/report")).await.is_allowed(), "what only reports denies nobody");
         let allowed = gate.check(&at("/allow")).await;
         assert_eq!(
-            (allowed.rule(), allowed.remaining()),
+            (allowed.decided_by_name(), allowed.remaining()),
             (Some("local"), 0),
             "two of eight are ours"
         );
         assert!(!gate.check(&at("/allow")).await.is_allowed(), "the local rule still counts");
         for _ in 0..20 {
             let nobody = gate.check(&Request::new().with("route", "/allow")).await;
-            assert_eq!((nobody.is_allowed(), nobody.reason()), (true, Reason::StoreAway));
-            assert_eq!((nobody.rule(), nobody.remaining()), (Some("allow"), u64::MAX));
+            assert_eq!((nobody.is_allowed(), nobody.reason()), (true, Reason::StoreUnavailable));
+            assert_eq!((nobody.decided_by_name(), nobody.remaining()), (Some("allow"), u64::MAX));
         }
         let held = gate.reserve(&Request::new().with("route", "/allow")).await.unwrap();
-        assert_eq!(held.ruling().rule(), Some("allow"));
+        assert_eq!(held.ruling().decided_by_name(), Some("allow"));
         let none = gate.check(&Request::new().with("route", "/elsewhere")).await;
-        assert_eq!((none.reason(), none.rule()), (Reason::NoRule, None));
+        assert_eq!((none.reason(), none.decided_by_name()), (Reason::NoRule, None));
         assert_eq!(gate.take_up_to(&at("/deny").cost(2)).await.0, 0);
         assert!(gate.reserve(&at("/deny")).await.is_err());
     });
@@ -276,7 +277,7 @@ fn a_hold_of_a_node_by_itself_is_settled_there() {
         let gate = without_server(per_user(100)).await;
         let hold = gate.reserve(&ana().cost(20)).await.unwrap();
         assert!(hold.ruling().is_degraded());
-        let hold = gate.keep_hold(7, hold, Duration::from_secs(60)).await.unwrap();
+        let hold = gate.detach(7, hold, Duration::from_secs(60)).await.unwrap();
         hold.expect("it stays here").settle(5).await.unwrap();
         assert_eq!(gate.status(&ana()).await.remaining(), 20);
     });
@@ -285,10 +286,12 @@ fn a_hold_of_a_node_by_itself_is_settled_there() {
 #[test]
 fn a_client_that_dies_leaves_no_state_without_a_ttl() {
     let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
-    let rule = rule.block(Block::of(Duration::from_secs(60)).times(2, Duration::from_secs(600)));
+    let rule = rule
+        .block(BlockPolicy::fixed(Duration::from_secs(60)).escalating(2, Duration::from_secs(600)));
     wait(async {
         let server = RedisServer::start();
-        let gate = RedisGate::on(connect(&server.url()).await, Policy::new().rule(rule)).unwrap();
+        let gate =
+            RedisGate::with_store(connect(&server.url()).await, Policy::new().rule(rule)).unwrap();
         assert!(gate.check(&ana()).await.is_allowed());
         assert!(!gate.check(&ana()).await.is_allowed());
         gate.block("login", &["ben"], Duration::from_secs(60)).await.unwrap();
@@ -311,14 +314,14 @@ fn something_else_under_a_block_is_an_outage_of_that_key_and_stays() {
     let policy = Policy::new().rule(rule.block(Duration::from_secs(60)));
     wait(async {
         let server = RedisServer::start();
-        let gate = RedisGate::on(connect(&server.url()).await, policy).unwrap();
+        let gate = RedisGate::with_store(connect(&server.url()).await, policy).unwrap();
         gate.block("login", &["ana"], Duration::from_secs(60)).await.unwrap();
         let mut raw = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*:login*").query(&mut raw).unwrap();
         let () = redis::cmd("SET").arg(&keys[0]).arg(b"\xff").query(&mut raw).unwrap();
         let error = gate.try_check(&ana()).await.unwrap_err();
         // The key names a client, and errors are logged.
-        assert_eq!(error, StoreError::Foreign("a redis key of \"login\"".to_owned()));
+        assert_eq!(error, StoreError::ForeignKey("a redis key of \"login\"".to_owned()));
         assert!(gate.check(&ana()).await.is_degraded());
         assert!(!gate.check(&Request::new().with("user", "ben")).await.is_degraded());
         let kept: Vec<u8> = redis::cmd("GET").arg(&keys[0]).query(&mut raw).unwrap();
@@ -328,7 +331,7 @@ fn something_else_under_a_block_is_an_outage_of_that_key_and_stays() {
 
 #[test]
 fn a_list_needs_no_server() {
-    let policy = per_user(1).deny(tollgate::Listing::new("foes").matches("user", "eve"));
+    let policy = per_user(1).deny(tollgate::ListEntry::new("foes").matches("user", "eve"));
     wait(async {
         let gate = without_server(policy).await;
         let ruling = gate.check(&Request::new().with("user", "eve")).await;
@@ -351,7 +354,7 @@ fn a_gate_can_be_used_from_any_task() {
 
 #[test]
 fn blocks_that_a_node_has_seen_hold_while_the_store_is_unavailable() {
-    let block = Block::of(Duration::from_secs(3600));
+    let block = BlockPolicy::fixed(Duration::from_secs(3600));
     let login = Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(block);
     let open = Rule::new("open").key(["route"]).limit(Limit::per_hour(100));
     let uncounted = Rule::new("uncounted").key(["host"]).limit(Limit::per_hour(100));
@@ -361,8 +364,8 @@ fn blocks_that_a_node_has_seen_hold_while_the_store_is_unavailable() {
     let mut server = RedisServer::start();
     wait(async {
         let clock = ManualClock::new();
-        let store = connect(&server.url()).await.with_injected_clock(clock.clone());
-        let gate = RedisGate::on(store, policy).unwrap();
+        let store = connect(&server.url()).await.with_test_clock(clock.clone());
+        let gate = RedisGate::with_store(store, policy).unwrap();
         for user in ["ana", "ben"] {
             for _ in 0..3 {
                 let _ = gate.check(&of(user)).await;
@@ -385,7 +388,7 @@ fn blocks_that_a_node_has_seen_hold_while_the_store_is_unavailable() {
             (Request::new().with("host", "good"), false),
         ] {
             let ruling = gate.check(&request).await;
-            let is_denied = ruling.reason() == Reason::Block;
+            let is_denied = ruling.reason() == Reason::Blocked;
             assert!(ruling.is_degraded() && is_denied == is_blocked, "{request:?}: {ruling:?}");
         }
         clock.advance(Duration::from_secs(3600));
@@ -407,11 +410,11 @@ fn operators_find_an_address_by_the_prefix_of_the_key() {
         let minute = Duration::from_secs(60);
         assert!(gate.block("per-ip", &["2001:db8::2"], minute).await.unwrap());
         assert!(gate.blocked_for("per-ip", &["2001:db8::4"]).await.unwrap().is_some());
-        assert_eq!(gate.try_check(&of("2001:db8::3")).await.unwrap().reason(), Reason::Block);
+        assert_eq!(gate.try_check(&of("2001:db8::3")).await.unwrap().reason(), Reason::Blocked);
         assert!(gate.unblock("per-ip", &["2001:db8::5"]).await.unwrap());
         assert!(gate.reset("per-ip", &["2001:db8::6"]).await.unwrap());
         assert_eq!(gate.try_check(&of("2001:db8::7")).await.unwrap().remaining(), 8);
-        let change = Override::new("ip", "2001:db8::8").numbers("per-ip", Limit::per_day(100));
+        let change = Override::new("ip", "2001:db8::8").limits("per-ip", Limit::per_day(100));
         gate.set_override(change.clone()).await.unwrap();
         assert!(gate.try_check(&of("2001:db8::9")).await.unwrap().remaining() > 80);
         let client = Client::from([("ip".to_owned(), "2001:DB8::A".to_owned())]);

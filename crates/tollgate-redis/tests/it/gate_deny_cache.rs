@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::clock::OwnRuntime;
 use crate::common::{asking, calls, connect, server, unique, wait};
-use tollgate::{Block, Limit, ManualClock, Override, Policy, Reason, Request, Rule, Ruling};
+use tollgate::{BlockPolicy, Limit, ManualClock, Override, Policy, Reason, Request, Rule, Ruling};
 use tollgate_redis::RedisGate;
 use tollgate_testkit::RedisServer;
 
@@ -17,7 +17,7 @@ fn ana() -> Request<'static> {
 
 /// Two logins an hour, or else none for three.
 fn login() -> Rule {
-    Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(Block::of(HOUR * 3))
+    Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(BlockPolicy::fixed(HOUR * 3))
 }
 
 fn trial() -> Rule {
@@ -37,7 +37,7 @@ impl Node {
     }
 
     async fn of(clock: ManualClock, namespace: String, policy: Policy) -> Node {
-        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server().url()).await.with_test_clock(clock.clone());
         let gate = RedisGate::builder(store).namespace(namespace.clone()).build(policy);
         Node { gate: gate.unwrap(), clock, namespace }
     }
@@ -59,7 +59,7 @@ impl Node {
     }
 
     fn denied_locally(&self) -> u64 {
-        self.gate.store().health().denied_locally
+        self.gate.store().health().cached_denials
     }
 
     /// Both logins, and one too many.
@@ -78,8 +78,8 @@ impl Node {
 type Figures = (String, bool, u64, Option<Duration>, Option<Duration>);
 
 fn figures(ruling: &Ruling) -> Vec<Figures> {
-    let of_rule = |of: tollgate::RuleFigures<'_>| {
-        (of.rule().to_owned(), of.is_allowed(), of.remaining(), of.retry_after(), of.blocked())
+    let of_rule = |of: tollgate::RuleDecision<'_>| {
+        (of.rule().to_owned(), of.is_allowed(), of.remaining(), of.retry_after(), of.blocked_for())
     };
     ruling.rules().map(of_rule).collect()
 }
@@ -89,9 +89,9 @@ fn a_flood_on_a_blocked_login_costs_the_server_less_than_a_hundredth() {
     // `TOLLGATE_FLOOD` for more.
     let flood: u64 = std::env::var("TOLLGATE_FLOOD").map_or(20_000, |text| text.parse().unwrap());
     let server = RedisServer::start();
-    let policy = Policy::new().rule(login()).rule(trial().block(Block::of(HOUR)));
+    let policy = Policy::new().rule(login()).rule(trial().block(BlockPolicy::fixed(HOUR)));
     wait(async {
-        let gate = RedisGate::on(connect(&server.url()).await, policy).unwrap();
+        let gate = RedisGate::with_store(connect(&server.url()).await, policy).unwrap();
         for _ in 0..2 {
             assert!(gate.try_check(&ana()).await.unwrap().is_allowed());
         }
@@ -113,7 +113,7 @@ fn so_does_one_on_a_refused_key_beside_a_rule_in_shadow_and_on_what_is_reserved_
     let plain = Rule::new("plain").key(["user"]).limit(Limit::per_hour(2));
     let policy = Policy::new().rule(plain).rule(trial());
     wait(async {
-        let gate = RedisGate::on(connect(&server.url()).await, policy).unwrap();
+        let gate = RedisGate::with_store(connect(&server.url()).await, policy).unwrap();
         let hold = gate.reserve(&ana().cost(2)).await.unwrap();
         let before = calls(&server);
         for _ in 0..1000 {
@@ -133,7 +133,7 @@ fn what_is_told_here_is_what_the_server_would_tell() {
     let policy = Policy::new()
         .rule(login())
         .rule(Rule::new("all").limit(Limit::per_minute(600)))
-        .rule(trial().block(Block::of(SECOND * 600)));
+        .rule(trial().block(BlockPolicy::fixed(SECOND * 600)));
     wait(async {
         let node = Node::blocked(policy).await;
         for step in 0..200 {
@@ -146,9 +146,12 @@ fn what_is_told_here_is_what_the_server_would_tell() {
             assert_eq!(node.denied_locally(), before + 1, "step {step}");
             let there = node.gate.peek(&ana()).await;
             assert_eq!(figures(&here), figures(&there), "step {step}");
-            assert_eq!(here.reason(), Reason::Block);
+            assert_eq!(here.reason(), Reason::Blocked);
             assert_eq!(here.retry_after(), there.retry_after());
-            assert_eq!((here.rule(), here.reset_after()), (there.rule(), there.reset_after()));
+            assert_eq!(
+                (here.decided_by_name(), here.reset_after()),
+                (there.decided_by_name(), there.reset_after())
+            );
         }
     });
 }
@@ -202,10 +205,14 @@ fn what_this_node_lifts_gives_back_or_changes_is_seen_at_once() {
         assert!(node.check().await.is_allowed());
 
         let node = Node::blocked(policy()).await;
-        let more = Override::new("user", "ana").numbers("login", Limit::per_hour(200));
+        let more = Override::new("user", "ana").limits("login", Limit::per_hour(200));
         node.gate.set_override(more).await.unwrap();
         let ruling = node.check().await;
-        assert_eq!((ruling.reason(), ruling.limit()), (Reason::Block, 200), "it is still blocked");
+        assert_eq!(
+            (ruling.reason(), ruling.limit()),
+            (Reason::Blocked, 200),
+            "it is still blocked"
+        );
     });
 }
 
@@ -214,14 +221,14 @@ fn a_policy_that_blocks_no_longer_refuses_nobody_for_a_block() {
     wait(async {
         let node = Node::blocked(Policy::new().rule(login())).await;
         node.clock.advance(HOUR);
-        assert_eq!(node.check().await.reason(), Reason::Block);
+        assert_eq!(node.check().await.reason(), Reason::Blocked);
         let mut open = login();
         open.block = None;
         node.gate.replace(Policy::new().rule(open.clone()).rule(trial())).unwrap();
         assert!(node.check().await.is_allowed());
         // One that is set by hand counts also under such a rule, until it is lifted.
         assert!(node.gate.block("login", &["ana"], HOUR).await.unwrap());
-        assert_eq!(node.check().await.reason(), Reason::Block);
+        assert_eq!(node.check().await.reason(), Reason::Blocked);
         assert!(node.refused_here().await);
         assert!(node.gate.unblock("login", &["ana"]).await.unwrap());
         assert!(node.check().await.is_allowed());
@@ -246,7 +253,7 @@ fn a_block_by_hand_is_refused_here_and_ends_with_its_time() {
 #[test]
 fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
     let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
-    let policy = Policy::new().rule(rule.block(Block::of(4 * SECOND)));
+    let policy = Policy::new().rule(rule.block(BlockPolicy::fixed(4 * SECOND)));
     wait(async {
         let node = Node::new(policy).await;
         let forgive = async || node.gate.reset_earned("login", &["ana"]).await.unwrap();
@@ -257,7 +264,7 @@ fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
         assert!(node.gate.block("login", &["ana"], 9 * SECOND).await.unwrap());
         assert!(forgive().await, "what was taken");
         assert!(!forgive().await, "there is nothing else to reset");
-        assert_eq!(node.check().await.reason(), Reason::Block);
+        assert_eq!(node.check().await.reason(), Reason::Blocked);
         node.clock.advance(9 * SECOND);
         assert!(node.check().await.is_allowed(), "it ends with its time");
     });
@@ -265,7 +272,7 @@ fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
 
 #[test]
 fn when_a_block_ends_the_next_denial_blocks_for_longer() {
-    let block = Block::of(Duration::from_millis(100)).times(3, SECOND);
+    let block = BlockPolicy::fixed(Duration::from_millis(100)).escalating(3, SECOND);
     let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1)).block(block);
     wait(async {
         let node = Node::new(Policy::new().rule(rule)).await;
@@ -276,7 +283,7 @@ fn when_a_block_ends_the_next_denial_blocks_for_longer() {
             assert_eq!(blocked, Some(Duration::from_millis(millis)));
             assert_eq!(denied.reason(), Reason::Limits);
             node.clock.advance(Duration::from_millis(millis) - Duration::from_micros(1));
-            assert_eq!(node.check().await.reason(), Reason::Block);
+            assert_eq!(node.check().await.reason(), Reason::Blocked);
             node.clock.advance(Duration::from_micros(1));
         }
     });
@@ -285,7 +292,7 @@ fn when_a_block_ends_the_next_denial_blocks_for_longer() {
 #[test]
 fn a_rule_in_shadow_goes_on_blocking_while_another_refuses() {
     let plain = Rule::new("plain").key(["user"]).limit(Limit::per_hour(1));
-    let block = Block::of(Duration::from_millis(100)).times(2, HOUR);
+    let block = BlockPolicy::fixed(Duration::from_millis(100)).escalating(2, HOUR);
     let policy = Policy::new().rule(plain).rule(trial().block(block));
     wait(async {
         let node = Node::new(policy).await;
@@ -302,7 +309,8 @@ fn a_rule_in_shadow_goes_on_blocking_while_another_refuses() {
 #[test]
 fn a_rule_that_has_been_used_since_is_asked_whether_it_blocks() {
     let plain = Rule::new("plain").key(["user"]).limit(Limit::per_hour(1));
-    let ip = Rule::new("ip").key(["route"]).limit(Limit::per_hour(3)).block(Block::of(HOUR));
+    let ip =
+        Rule::new("ip").key(["route"]).limit(Limit::per_hour(3)).block(BlockPolicy::fixed(HOUR));
     wait(async {
         let node = Node::new(Policy::new().rule(plain).rule(ip)).await;
         assert!(node.check().await.is_allowed());
@@ -333,11 +341,11 @@ fn switched_off_every_check_asks() {
     let server = RedisServer::start();
     wait(async {
         let store = asking(&server.url());
-        let gate = RedisGate::on(store, Policy::new().rule(login()).rule(trial())).unwrap();
+        let gate = RedisGate::with_store(store, Policy::new().rule(login()).rule(trial())).unwrap();
         for _ in 0..50 {
             let _ = gate.try_check(&ana()).await.unwrap();
         }
         assert!(calls(&server) >= 50);
-        assert_eq!(gate.store().health().denied_locally, 0);
+        assert_eq!(gate.store().health().cached_denials, 0);
     });
 }

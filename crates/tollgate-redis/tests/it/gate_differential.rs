@@ -11,8 +11,10 @@ use crate::common::policies::{Asked, Dice};
 use crate::common::rulings::Said;
 use crate::common::{builder, server, unique, wait};
 use tokio::task::JoinSet;
-use tollgate::{Client, Gate, Hold, ManualClock, MemoryStore, Override, Policy, Timestamp};
-use tollgate_redis::{RedisGate, RedisHold, RedisStore};
+use tollgate::{
+    Client, Gate, GateReservation, ManualClock, MemoryStore, Override, Policy, Timestamp,
+};
+use tollgate_redis::{RedisGate, RedisGateReservation, RedisStore};
 
 const AT_ONCE: u64 = 32;
 const STEPS: usize = 150;
@@ -30,7 +32,7 @@ enum Same {
 
 fn store(url: &str, same: Same) -> RedisStore {
     let lasts = if same == Same::Figures { Duration::ZERO } else { Duration::from_secs(1) };
-    wait(builder(url).deny_cache_for(lasts).connect()).unwrap()
+    wait(builder(url).deny_cache_ttl(lasts).connect()).unwrap()
 }
 
 /// A policy in memory and over Redis, on one clock.
@@ -38,7 +40,7 @@ struct Two {
     clock: ManualClock,
     memory: Gate,
     redis: RedisGate,
-    holds: Vec<(Hold, RedisHold)>,
+    holds: Vec<(GateReservation, RedisGateReservation)>,
     dice: Dice,
     same: Same,
     rulings: usize,
@@ -53,11 +55,11 @@ impl Two {
         policy.partition = seed.is_multiple_of(3).then(|| "user".to_owned());
         let clock = ManualClock::at(Timestamp::from_secs(1_700_000_000 + dice.below(100_000)));
         let memory = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-        let redis = store.with_injected_clock(clock.clone());
+        let redis = store.with_test_clock(clock.clone());
         let redis = RedisGate::builder(redis).namespace(unique("ns")).build(policy.clone());
         Two {
             clock,
-            memory: Gate::on(memory, policy.clone()).unwrap(),
+            memory: Gate::with_store(memory, policy.clone()).unwrap(),
             redis: redis.unwrap(),
             holds: Vec::new(),
             dice,
@@ -99,7 +101,7 @@ impl Two {
                 self.compare("peek", &memory, &redis);
             }
             65..71 => {
-                let memory = self.memory.take_up_to(&request);
+                let memory = self.memory.check_up_to(&request);
                 let redis = self.redis.take_up_to(&request).await;
                 self.compare("take_up_to", &memory.1, &redis.1);
                 assert_eq!(memory.0, redis.0, "{}", self.story.join("\n"));
@@ -191,9 +193,9 @@ impl Two {
                     change.tier = Some("pro".to_owned());
                 }
                 let rule = self.memory.policy().rules[0].name.clone();
-                change = change.numbers(rule, self.dice.numbers());
+                change = change.limits(rule, self.dice.numbers());
                 if self.dice.below(3) == 0 {
-                    change.until = Some(self.clock.now().after(length));
+                    change.until = Some(self.clock.now().saturating_add(length));
                 }
                 self.story.push(format!("{change:?}"));
                 self.memory.set_override(change.clone()).unwrap();
@@ -233,7 +235,7 @@ async fn play(store: RedisStore, seed: u64, same: Same) -> RulingCounts {
     for _ in 0..STEPS {
         two.step().await;
     }
-    RulingCounts { rulings: two.rulings, refused_here: two.redis.store().health().denied_locally }
+    RulingCounts { rulings: two.rulings, refused_here: two.redis.store().health().cached_denials }
 }
 
 /// Plays policies until there are `wanted` rulings, or `TOLLGATE_RULINGS`. Returns the number of

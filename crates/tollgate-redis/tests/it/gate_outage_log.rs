@@ -51,7 +51,7 @@ fn a_gate_tells_an_outage_once_and_what_is_none_once_a_minute() {
         command(server.port(), "FLUSHALL");
         command(server.port(), "SET tg:{}:6:a\u{1e}user:k\u{c}ana other");
         let error = gates[0].try_check(&ana()).await.unwrap_err();
-        assert!(matches!(error, StoreError::Foreign(_)), "{error:?}");
+        assert!(matches!(error, StoreError::ForeignKey(_)), "{error:?}");
         for _ in 0..300 {
             assert!(gates[0].check(&ana()).await.is_degraded());
         }

@@ -21,13 +21,13 @@ fn client() -> Client {
 }
 
 fn own(count: u64) -> Override {
-    Override::new("user", "ana").numbers("per-user", Limit::per_hour(count))
+    Override::new("user", "ana").limits("per-user", Limit::per_hour(count))
 }
 
 /// A policy whose override gives ana so many.
 fn with_entry(count: u64) -> Policy {
     let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_hour(100));
-    Policy::new().rule(rule).with_override(own(count))
+    Policy::new().rule(rule).override_client(own(count))
 }
 
 async fn limit(gate: &RedisGate) -> u64 {
@@ -73,11 +73,11 @@ fn override_of_the_policy_applies_again_when_one_of_run_time_is_removed_anywhere
 fn override_of_the_policy_applies_again_when_one_of_run_time_ends() {
     wait(async {
         let clock = ManualClock::new();
-        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server().url()).await.with_test_clock(clock.clone());
         let gate = RedisGate::builder(store).namespace(unique("ends")).build(with_entry(20));
         let gate = gate.unwrap();
         let minute = Duration::from_secs(60);
-        gate.set_override(own(30).until(clock.now().after(minute))).await.unwrap();
+        gate.set_override(own(30).until(clock.now().saturating_add(minute))).await.unwrap();
         assert_eq!(limit(&gate).await, 30);
         clock.advance(minute);
         assert_eq!((limit(&gate).await, source(&gate)), (20, OverrideSource::Policy));

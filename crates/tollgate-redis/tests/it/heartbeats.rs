@@ -19,7 +19,7 @@ async fn gates(server: &RedisServer, clock: &ManualClock, count: usize) -> Vec<R
     let namespace = unique("heartbeats");
     let mut gates = Vec::new();
     for _ in 0..count {
-        let store = connect(&server.url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server.url()).await.with_test_clock(clock.clone());
         let gate = RedisGate::builder(store).namespace(namespace.clone()).build(per_user(90));
         let gate = gate.unwrap();
         gate.probe().await.unwrap();
@@ -120,7 +120,7 @@ fn heartbeat_that_is_rejected_is_logged_and_decisions_go_on() {
     command(server.port(), &format!("{} -zadd", documented_acl()));
     alone(async {
         let store = connect(&documented_url(&server)).await;
-        let gate = RedisGate::on(store, per_user(10)).unwrap();
+        let gate = RedisGate::with_store(store, per_user(10)).unwrap();
         gate.probe().await.unwrap();
         let rejected = || log.lines().iter().filter(|of| of.message.contains("rejects")).count();
         eventually_async("a line", async || rejected() == 1).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{MICRO, asking, calls, store, unique, wait};
 use tollgate::{
-    CalendarUnit, Limit, Limiter, ManualClock, MemoryStore, Policy, Request, Rule, Status,
+    CalendarUnit, KeyStatus, Limit, Limiter, ManualClock, MemoryStore, Policy, Request, Rule,
 };
 use tollgate_redis::{RedisGate, RedisLimiter, RedisReserveError, RedisStore, StoreError};
 use tollgate_testkit::{Answer, RedisServer, eventually, one_limit_of_each};
@@ -23,7 +23,7 @@ impl Two {
     fn new() -> Two {
         let clock = ManualClock::new();
         let memory = MemoryStore::builder().clock(clock.clone()).max_keys(1000).build();
-        let redis = store().with_injected_clock(clock.clone());
+        let redis = store().with_test_clock(clock.clone());
         let memory = memory.expect("the bound is possible");
         Two { clock, memory, redis, name: unique("two") }
     }
@@ -36,7 +36,7 @@ impl Two {
 }
 
 /// A status as plain numbers, in whole microseconds.
-fn figures(status: &Status) -> (u64, u64, Duration, Duration) {
+fn figures(status: &KeyStatus) -> (u64, u64, Duration, Duration) {
     let round = |wait: Duration| {
         Duration::from_micros(u64::try_from(wait.as_nanos().div_ceil(1000)).unwrap())
     };
@@ -134,14 +134,17 @@ fn a_key_holds_a_bounded_number_of_reservations() {
         all.push(held(&limiter, 1, SECOND * 600));
     }
     let more = wait(limiter.reserve("ana", 1));
-    assert!(matches!(more, Err(RedisReserveError::Store(StoreError::Request(_)))), "{more:?}");
+    assert!(
+        matches!(more, Err(RedisReserveError::Store(StoreError::InvalidRequest(_)))),
+        "{more:?}"
+    );
     assert_eq!(wait(limiter.status("ana")).unwrap().used(), 512, "the last one took nothing");
     wait(async {
         for one in all {
             one.cancel().await.unwrap()
         }
     });
-    assert!(wait(limiter.status("ana")).unwrap().is_new());
+    assert!(wait(limiter.status("ana")).unwrap().is_fresh());
     let denied = wait(limiter.reserve("ana", 10_001)).unwrap_err();
     assert!(matches!(denied, RedisReserveError::Denied(_)));
     assert!(!denied.decision().unwrap().is_allowed());
@@ -156,7 +159,7 @@ fn changed_numbers_keep_the_proportion_as_in_memory() {
         Limit::leaky_queue(100, minute).burst(49),
         Limit::fixed_window(100, minute),
         Limit::fixed_window(30, minute),
-        Limit::fixed_window(100, minute).from_first(),
+        Limit::fixed_window(100, minute).starting_at_first_request(),
         Limit::calendar(60, CalendarUnit::Hour).zone("Asia/Kolkata"),
         Limit::sliding_log(100, minute),
         Limit::sliding_log(300, minute),
@@ -259,7 +262,7 @@ fn a_counter_weighs_exactly_however_large_its_numbers() {
         two.clock.advance(window);
         let began = two.clock.now();
         for at in (1..8).flat_map(|eighth| [micros / 8 * eighth - 1, micros / 8 * eighth]) {
-            two.clock.set(began.after(Duration::from_micros(at)));
+            two.clock.set(began.saturating_add(Duration::from_micros(at)));
             let left = wait(both.1.status("ana")).unwrap().remaining();
             assert_eq!(left, both.0.status("ana").remaining(), "{count} at {at}");
             // The script and the figures are compared with every check.
@@ -302,7 +305,7 @@ fn as_many_as_there_are_is_taken() {
         let both = two.limiters(&limit);
         for most in [3, 100, 1, 0, u64::MAX] {
             let (memory, redis) =
-                (both.0.take_up_to("ana", most), wait(both.1.take_up_to("ana", most)).unwrap());
+                (both.0.check_up_to("ana", most), wait(both.1.take_up_to("ana", most)).unwrap());
             assert_eq!(redis.units, memory.units, "{limit} up to {most}");
             let memory = Answer::from(memory.decision).in_ticks(MICRO);
             assert_eq!(Answer::from(redis.decision), memory, "{limit} up to {most}");
@@ -331,7 +334,7 @@ fn keys_are_listed_and_reset_by_prefix() {
         let done = limiter.reset_prefix("bot-", |progress| steps.push(progress)).await.unwrap();
         assert_eq!(done.reset, 500);
         assert!(steps.len() > 1 && steps.is_sorted_by_key(|step| step.seen));
-        assert!(limiter.status(("bot-3", 7)).await.unwrap().is_new());
+        assert!(limiter.status(("bot-3", 7)).await.unwrap().is_fresh());
         assert_eq!(limiter.status(("user-1", 7)).await.unwrap().used(), 1);
         assert_eq!(limiter.reset_all(|_| {}).await.unwrap().reset, 1000);
         assert_eq!(other.status("bot-1").await.unwrap().used(), 1, "not its key");
@@ -340,7 +343,7 @@ fn keys_are_listed_and_reset_by_prefix() {
 
 #[test]
 fn a_batch_decides_every_request_by_itself() {
-    let store = store().with_injected_clock(ManualClock::new());
+    let store = store().with_test_clock(ManualClock::new());
     wait(async {
         let five = store.limiter(&unique("five"), Limit::per_hour(5)).unwrap();
         let all = store.limiter(&unique("all"), Limit::per_hour(3000)).unwrap();
@@ -359,13 +362,13 @@ fn a_batch_decides_every_request_by_itself() {
         assert_eq!(all.status("").await.unwrap().used(), 1500, "all or none");
         assert!(!answers[2400].as_ref().unwrap().is_allowed(), "too large a cost");
         assert!(answers[2401].as_ref().unwrap().is_allowed(), "nothing to charge");
-        assert!(matches!(&answers[2402], Err(StoreError::Request(_))), "too many charges");
+        assert!(matches!(&answers[2402], Err(StoreError::InvalidRequest(_))), "too many charges");
     });
 }
 
 #[test]
 fn a_request_is_decided_though_the_numbers_of_all_its_charges_have_changed() {
-    let store = store().with_injected_clock(ManualClock::new());
+    let store = store().with_test_clock(ManualClock::new());
     let name = unique("changed");
     for (limit, remaining) in [(Limit::per_hour(10), 9), (Limit::per_hour(20), 17)] {
         let limiters: Vec<RedisLimiter> = (0..64)
@@ -388,8 +391,8 @@ fn hold_of_several_limits_is_settled_by_one_call() {
         .rule(Rule::new("window").limit(Limit::fixed_window(10, minute)).limit(Limit::per_day(10)));
     let ana = Request::new().with("user", "ana").cost(5);
     wait(async {
-        let store = asking(&server.url()).with_injected_clock(ManualClock::new());
-        let gate = RedisGate::on(store, policy.clone()).unwrap();
+        let store = asking(&server.url()).with_test_clock(ManualClock::new());
+        let gate = RedisGate::with_store(store, policy.clone()).unwrap();
         let left = async || {
             let ruling = gate.status(&ana).await;
             ruling.rules().map(|of| of.remaining()).collect::<Vec<_>>()
@@ -406,8 +409,8 @@ fn hold_of_several_limits_is_settled_by_one_call() {
         }
         // A hold that another node has kept is settled by one call too.
         let hold = gate.reserve(&ana).await.unwrap();
-        assert!(gate.keep_hold(7, hold, minute).await.unwrap().is_none());
-        let kept = gate.take_hold(7).await.unwrap().unwrap();
+        assert!(gate.detach(7, hold, minute).await.unwrap().is_none());
+        let kept = gate.attach(7).await.unwrap().unwrap();
         let before = calls(&server);
         kept.cancel().await.unwrap();
         assert_eq!(calls(&server) - before, 1);

@@ -35,8 +35,8 @@ fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
             let (start, failed_before) = (Instant::now(), store.health().failed_calls);
             server.kill();
             fail(&limiter).await;
-            let why = store.health().outage.unwrap().why;
-            assert!(matches!(why, StoreError::Unreachable(_)), "{why:?}");
+            let why = store.health().outage.unwrap().cause;
+            assert!(matches!(why, StoreError::Connection(_)), "{why:?}");
             server.restart();
             eventually_async("an answer", async || limiter.check("ana").await).await;
             let failed = store.health().failed_calls - failed_before;

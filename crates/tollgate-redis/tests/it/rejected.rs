@@ -32,7 +32,7 @@ async fn reason(gate: &RedisGate) -> String {
     gate.probe().await.expect_err("the server rejects decisions");
     let outage = gate.health().outage.expect("a store that rejects decisions is unavailable");
     assert!(gate.check(&ana()).await.is_degraded());
-    outage.why.to_string()
+    outage.cause.to_string()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn right_that_is_revoked_between_two_decisions_is_an_outage() {
         let error = limiter.check("ana").await.unwrap_err();
         assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
         assert_eq!(store.health().outages, 1);
-        assert!(matches!(limiter.check("ana").await, Err(StoreError::Away { .. })));
+        assert!(matches!(limiter.check("ana").await, Err(StoreError::Unavailable { .. })));
         permit(&server, "");
         let answer = eventually_async("an answer", async || limiter.check("ana").await).await;
         assert_eq!(answer.remaining(), 8);
@@ -107,7 +107,7 @@ fn gate_whose_shared_key_holds_something_else_says_so() {
     wait(async {
         let mut raw = Client::open(server.url()).unwrap().get_connection().unwrap();
         let () = raw.set("tg:{}:shared:", "something else").unwrap();
-        let gate = RedisGate::on(connect(&server.url()).await, policy()).unwrap();
+        let gate = RedisGate::with_store(connect(&server.url()).await, policy()).unwrap();
         let why = reason(&gate).await;
         assert!(why.contains("tg:{}:shared:"), "{why}");
         let () = raw.del("tg:{}:shared:").unwrap();
@@ -121,7 +121,7 @@ fn server_that_is_full_is_away_until_it_has_room() {
     let server = RedisServer::start();
     wait(async {
         let store: RedisStore = builder(server.url()).open().unwrap();
-        let gate = RedisGate::on(store, policy()).unwrap();
+        let gate = RedisGate::with_store(store, policy()).unwrap();
         assert!(!gate.check(&ana()).await.is_degraded());
         command(server.port(), "CONFIG SET maxmemory 1");
         assert!(reason(&gate).await.contains("OOM"));

@@ -9,7 +9,7 @@ use crate::common::{
     asking, builder, connect, documented_acl, documented_url, golden, server, store, unique, wait,
 };
 use redis::{Client, Commands, Connection};
-use tollgate::{Algorithm, Block, CalendarUnit, Limit, Policy, Request, Rule};
+use tollgate::{Algorithm, BlockPolicy, CalendarUnit, Limit, Policy, Request, Rule};
 use tollgate_redis::{RedisGate, RedisLimiter, RedisStore, StoreError};
 use tollgate_testkit::{DEADLINE, RedisServer, command, eventually, eventually_async};
 
@@ -27,7 +27,7 @@ fn limits() -> Vec<Limit> {
         Limit::leaky_bucket(10, YEAR),
         Limit::leaky_queue(3, YEAR).burst(9),
         Limit::fixed_window(10, YEAR),
-        Limit::fixed_window(10, YEAR).from_first(),
+        Limit::fixed_window(10, YEAR).starting_at_first_request(),
         Limit::calendar(10, CalendarUnit::Month).zone("Europe/Paris"),
         Limit::sliding_log(10, YEAR),
         Limit::sliding_counter(10, YEAR),
@@ -63,7 +63,7 @@ fn a_restarted_server_is_used_again() {
         assert!(limiter.check("ana").await.unwrap().is_allowed());
         server.kill();
         let error = limiter.check("ana").await.unwrap_err();
-        assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+        assert!(matches!(error, StoreError::Connection(_)), "{error}");
         server.restart();
         let answer = eventually_async("an answer", async || limiter.check("ana").await).await;
         assert_eq!(answer.remaining(), 9, "a new server knows nothing");
@@ -110,7 +110,7 @@ fn a_key_is_gone_when_its_time_is_over() {
         let limiter = store.limiter("short", Limit::per_second(100)).unwrap();
         assert_eq!(limiter.check_n("ana", 5).await.unwrap().remaining(), 95);
         eventually("the key to be gone", || lifetimes(&server).is_empty());
-        assert!(limiter.status("ana").await.unwrap().is_new());
+        assert!(limiter.status("ana").await.unwrap().is_fresh());
     });
 }
 
@@ -202,7 +202,7 @@ fn calls_that_time_out_while_the_server_answers_are_no_outage() {
         let () = connection.set(&key, [claim, state].concat()).unwrap();
         for _ in 0..4 {
             let (answer, _) = with_timeouts(DEADLINE, limiter.check("ana")).await;
-            assert_eq!(answer.unwrap_err(), StoreError::TimedOut(DEADLINE));
+            assert_eq!(answer.unwrap_err(), StoreError::Timeout(DEADLINE));
         }
         assert_eq!(store.health().outages, 0);
         assert!(limiter.check("ben").await.unwrap().is_allowed());
@@ -213,7 +213,7 @@ fn calls_that_time_out_while_the_server_answers_are_no_outage() {
 /// that says which.
 async fn refused(limiter: &RedisLimiter, what: &str) -> String {
     let outcome = match limiter.check("ana").await {
-        Err(StoreError::Foreign(_)) => "foreign",
+        Err(StoreError::ForeignKey(_)) => "foreign",
         Err(StoreError::Script(_)) => "script",
         Ok(decision) if !decision.is_allowed() => "denied",
         other => panic!("{limiter:?} on {what}: {other:?}"),
@@ -295,7 +295,7 @@ fn a_url_that_leads_to_no_store_is_an_outage_that_shows_no_password() {
     let port = server.port();
     type Expected = fn(&StoreError) -> bool;
     let is_refused: Expected = |error| matches!(error, StoreError::Refused(_));
-    let is_unreachable: Expected = |error| matches!(error, StoreError::Unreachable(_));
+    let is_unreachable: Expected = |error| matches!(error, StoreError::Connection(_));
     let cases = [
         (format!("redis://gate:wr0ng@127.0.0.1:{port}"), is_refused),
         (format!("redis://127.0.0.1:{port}"), is_refused),
@@ -310,7 +310,7 @@ fn a_url_that_leads_to_no_store_is_an_outage_that_shows_no_password() {
             let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
             let error = limiter.check("ana").await.unwrap_err();
             shows_no_password(&error);
-            let StoreError::Away { why, .. } = error else { panic!("{url}: {error:?}") };
+            let StoreError::Unavailable { why, .. } = error else { panic!("{url}: {error:?}") };
             assert!(is_expected(&why), "{url}: {why:?}");
         }
     });
@@ -351,17 +351,18 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
         for info in cases {
             let url = fake(info);
             let error = builder(&url).connect().await.unwrap_err();
-            assert!(matches!(error, StoreError::Unsuitable(_)), "{error:?}");
+            assert!(matches!(error, StoreError::Incompatible(_)), "{error:?}");
             let reason = without_address(&error, &url);
 
             // Opened without asking, it is an outage with the same reason.
             let url = fake(info);
             let store = builder(&url).open().unwrap();
             let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
-            let StoreError::Away { why, .. } = limiter.check("ana").await.unwrap_err() else {
+            let StoreError::Unavailable { why, .. } = limiter.check("ana").await.unwrap_err()
+            else {
                 panic!("it is no outage");
             };
-            assert!(matches!(*why, StoreError::Unsuitable(_)), "{why:?}");
+            assert!(matches!(*why, StoreError::Incompatible(_)), "{why:?}");
             assert_eq!(without_address(&why, &url), reason);
             reasons += &format!("{}\n    {reason}\n", info.escape_debug());
         }
@@ -379,7 +380,7 @@ fn a_server_that_does_not_answer_is_not_waited_for() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let error = after_timeout(DEADLINE, builder(url).connect()).await.unwrap_err();
-        assert_eq!(error, StoreError::TimedOut(DEADLINE));
+        assert_eq!(error, StoreError::Timeout(DEADLINE));
     });
 }
 
@@ -426,8 +427,8 @@ fn a_user_needs_what_the_docs_say() {
         let limiter = store.limiter(&name, Limit::per_hour(10)).unwrap();
         assert_eq!(limiter.reset_all(|_| {}).await.unwrap().reset, 1);
         let rule = Rule::new("login").key(["user"]).limit(Limit::per_hour(1));
-        let policy = Policy::new().rule(rule.block(Block::of(Duration::from_secs(60))));
-        let gate = RedisGate::on(store, policy).unwrap();
+        let policy = Policy::new().rule(rule.block(BlockPolicy::fixed(Duration::from_secs(60))));
+        let gate = RedisGate::with_store(store, policy).unwrap();
         let request = Request::new().with("user", "ana");
         for is_allowed in [true, false] {
             assert_eq!(gate.try_check(&request).await.unwrap().is_allowed(), is_allowed);
@@ -436,8 +437,8 @@ fn a_user_needs_what_the_docs_say() {
         gate.block("login", &["ben"], Duration::from_secs(60)).await.unwrap();
         assert_eq!(gate.blocked().await.unwrap().len(), 1);
         let hold = gate.reserve(&Request::new().with("user", "cem")).await.unwrap();
-        assert!(gate.keep_hold(7, hold, Duration::from_secs(60)).await.unwrap().is_none());
-        gate.take_hold(7).await.unwrap().unwrap().cancel().await.unwrap();
+        assert!(gate.detach(7, hold, Duration::from_secs(60)).await.unwrap().is_none());
+        gate.attach(7).await.unwrap().unwrap().cancel().await.unwrap();
         gate.probe().await.unwrap();
         gate.store().check_evictions().await.unwrap();
         assert!(gate.store().evictions().is_some());

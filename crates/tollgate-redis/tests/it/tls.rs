@@ -67,7 +67,7 @@ async fn works(store: &RedisStore) {
 /// The reason that the server is not used, compared with a golden file.
 async fn refused(server: &Secure, url: &str, file: &str) -> StoreError {
     let error = connect(url).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Connection(_)), "{error:?}");
     assert!(!format!("{error:?}").contains("s3cr3t"), "{error:?}");
     golden(file, &error.to_string().replace(&server.port.to_string(), "{port}"));
     error
@@ -99,7 +99,7 @@ fn an_authority_that_is_not_trusted_is_named_as_the_reason() {
         let store = builder(wrong).open().unwrap();
         let limiter = store.limiter("a", Limit::per_hour(10)).unwrap();
         assert!(limiter.check("ana").await.is_err());
-        assert_eq!(store.health().outage.unwrap().why, error);
+        assert_eq!(store.health().outage.unwrap().cause, error);
     });
 }
 
@@ -131,13 +131,13 @@ fn a_server_that_speaks_no_tls_is_not_waited_for() {
         for error in [connected.unwrap_err(), checked.unwrap_err()] {
             assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
             let why = match &error {
-                StoreError::Away { why, .. } => why,
+                StoreError::Unavailable { why, .. } => why,
                 other => other,
             };
             // The server takes random bytes for a command, or waits for the end of one.
             let is_expected = matches!(
                 why,
-                StoreError::Unreachable(_) | StoreError::TimedOut(_) | StoreError::Unsuitable(_)
+                StoreError::Connection(_) | StoreError::Timeout(_) | StoreError::Incompatible(_)
             );
             assert!(is_expected, "{error:?}");
         }

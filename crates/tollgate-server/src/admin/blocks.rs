@@ -73,7 +73,7 @@ pub(super) async fn block(mut call: Call) -> Answer {
         Target::Request(attributes) => backend.block_request(&request(attributes), length).await?,
     };
     let keys = keys.map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
-    let until = at(call.now().after(length));
+    let until = at(call.now().saturating_add(length));
     let change = Change::new("block", target.shown());
     let change = change.values(before, json!({"blocked_until": until}));
     Ok(Reply::Changed(change.result(json!({"keys": keys, "until": until}))))
@@ -113,6 +113,6 @@ async fn blocked_until(backend: &Backend, target: &Target<'_>) -> Value {
     let Target::Key(key, _) = target else { return Value::Null };
     // Without an answer, the change itself tells why.
     let Ok(left) = backend.blocked_for(key).await else { return Value::Null };
-    let until = left.map(|left| at(backend.clock().now().after(left)));
+    let until = left.map(|left| at(backend.clock().now().saturating_add(left)));
     json!({"blocked_until": until})
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tollgate::{
-    Cost, Explanation, NumbersSource, Policy, Request, Rule, RuleFigures, RuleReport, Ruling,
-    TierSource, Verdict,
+    Cost, Explanation, LimitSource, Policy, Request, Rule, RuleDecision, RuleExplanation,
+    RuleMatch, Ruling, TierSource,
 };
 
 use super::call::entire;
@@ -40,7 +40,7 @@ pub(super) fn explained(
 ) {
     told["allowed"] = ruling.is_allowed().into();
     told["reason"] = reason(ruling.reason()).into();
-    told["rule"] = ruling.rule().into();
+    told["rule"] = ruling.decided_by_name().into();
     told["retry_after_ms"] = ruling.retry_after().map(millis).into();
     told["degraded"] = ruling.is_degraded().into();
     told["list"] = match &explanation.list {
@@ -57,18 +57,18 @@ pub(super) fn explained(
     .into();
     let override_source = explanation.override_source.map(source_word);
     told["override_source"] = override_source.into();
-    let all: Vec<RuleFigures<'_>> = ruling.rules().collect();
-    let figures = |report: &RuleReport| all.iter().find(|of| of.rule() == report.rule);
-    let applies = |report: &&RuleReport| report.verdict == Verdict::Applies;
+    let all: Vec<RuleDecision<'_>> = ruling.rules().collect();
+    let figures = |report: &RuleExplanation| all.iter().find(|of| of.rule() == report.rule);
+    let applies = |report: &&RuleExplanation| report.verdict == RuleMatch::Applies;
     let mut applied: Vec<_> = explanation.rules.iter().filter(applies).collect();
-    let deciding = ruling.rule().filter(|_| explanation.list.is_none());
+    let deciding = ruling.decided_by_name().filter(|_| explanation.list.is_none());
     applied.sort_by_key(|report| place(report, figures(report), deciding));
-    let rule = |report: &RuleReport| policy.rules.iter().find(|rule| rule.name == report.rule);
+    let rule = |report: &RuleExplanation| policy.rules.iter().find(|rule| rule.name == report.rule);
     let applied = applied.into_iter().map(|report| {
         let mut shown = applied_rule(report, figures(report));
         let ignored = rule(report).map(|rule| ignored_attributes(policy, rule, given));
         shown["ignored_attributes"] = ignored.unwrap_or_default().into();
-        let is_overridden = report.source == NumbersSource::Override;
+        let is_overridden = report.source == LimitSource::Override;
         shown["override_source"] = override_source.filter(|_| is_overridden).into();
         shown
     });
@@ -83,7 +83,11 @@ pub(super) fn explained(
 
 /// The place of a rule in the answer: the deciding rule first, then others that deny, and shadow
 /// rules last. Rules of one place stay in the order of the policy.
-fn place(report: &RuleReport, figures: Option<&RuleFigures<'_>>, deciding: Option<&str>) -> u8 {
+fn place(
+    report: &RuleExplanation,
+    figures: Option<&RuleDecision<'_>>,
+    deciding: Option<&str>,
+) -> u8 {
     match figures {
         _ if deciding == Some(&report.rule) => 0,
         _ if report.shadow => 3,
@@ -92,7 +96,7 @@ fn place(report: &RuleReport, figures: Option<&RuleFigures<'_>>, deciding: Optio
     }
 }
 
-fn applied_rule(report: &RuleReport, figures: Option<&RuleFigures<'_>>) -> Value {
+fn applied_rule(report: &RuleExplanation, figures: Option<&RuleDecision<'_>>) -> Value {
     let numbers = report.numbers.limits().iter().map(|limit| Value::from(limit.to_string()));
     json!({
         "rule": report.rule,
@@ -101,16 +105,16 @@ fn applied_rule(report: &RuleReport, figures: Option<&RuleFigures<'_>>) -> Value
         "leased": report.leased,
         "numbers": numbers.collect::<Vec<_>>(),
         "numbers_from": match report.source {
-            NumbersSource::Tier => "tier",
-            NumbersSource::Override => "override",
+            LimitSource::Tier => "tier",
+            LimitSource::Override => "override",
             _ => "rule",
         },
-        "allowed": figures.is_none_or(RuleFigures::is_allowed),
-        "limit": figures.map(RuleFigures::limit),
-        "remaining": figures.map(RuleFigures::remaining),
+        "allowed": figures.is_none_or(RuleDecision::is_allowed),
+        "limit": figures.map(RuleDecision::limit),
+        "remaining": figures.map(RuleDecision::remaining),
         "retry_after_ms": figures.and_then(|of| of.retry_after()).map(millis),
         "reset_after_ms": figures.map(|of| millis(of.reset_after())),
-        "blocked_ms": figures.and_then(|of| of.blocked()).map(millis),
+        "blocked_ms": figures.and_then(|of| of.blocked_for()).map(millis),
     })
 }
 
@@ -133,7 +137,7 @@ pub(super) fn ignored_attributes<'a>(
 
 /// The attributes without which `rule` applies to no request.
 fn needed_attributes(rule: &Rule) -> Vec<&str> {
-    let matched = rule.matches.iter().filter(|(_, condition)| !condition.holds(None));
+    let matched = rule.matches.iter().filter(|(_, condition)| !condition.matches(None));
     let keyed = rule.key.iter().filter(|part| part.default.is_none());
     let mut needed: Vec<&str> = Vec::new();
     for name in matched.map(|(name, _)| name).chain(keyed.map(|part| &part.attribute)) {
@@ -145,19 +149,19 @@ fn needed_attributes(rule: &Rule) -> Vec<&str> {
 }
 
 /// The reason why a rule does not apply.
-fn because(report: &RuleReport) -> String {
+fn because(report: &RuleExplanation) -> String {
     match &report.verdict {
-        Verdict::NoMatch { attribute, value: None, .. } => {
+        RuleMatch::ConditionFailed { attribute, value: None, .. } => {
             format!("requires attribute {attribute:?}")
         }
-        Verdict::NoMatch { attribute, value: Some(value), .. } => {
+        RuleMatch::ConditionFailed { attribute, value: Some(value), .. } => {
             let value = crate::http::cut(value);
             format!("attribute {attribute:?} is {value:?}, which does not match")
         }
-        Verdict::KeyAbsent { attribute } => {
+        RuleMatch::KeyMissing { attribute } => {
             format!("requires attribute {attribute:?} for its key")
         }
-        Verdict::BadCost { attribute, .. } => {
+        RuleMatch::InvalidCost { attribute, .. } => {
             format!("its cost attribute {attribute:?} is not a whole number")
         }
         _ => "applies".to_owned(),

@@ -1,6 +1,6 @@
 //! Policies that a server activates because their file or folder has changed.
 
-use tollgate::{Policy, PolicyError, Replaced};
+use tollgate::{Policy, PolicyError, ReplaceOutcome};
 
 use super::audit::Entry;
 use super::call::at;
@@ -20,7 +20,7 @@ pub(crate) fn activate_followed(app: &App, policy: Policy) -> Result<(), PolicyE
         let seen = Seen { version: app.policy_version.of(&before).to_string(), policy: before };
         let change = policy_change(app, "reload", &seen, &policy, &after);
         // Otherwise an operator has replaced the policy meanwhile.
-        if app.backend.activate(&seen.policy, policy.clone())? == Replaced::Done {
+        if app.backend.activate(&seen.policy, policy.clone())? == ReplaceOutcome::Replaced {
             if seen.version != after {
                 let at = at(app.backend.clock().now());
                 let actor = POLICY_FILE.to_owned();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::Status;
+use tollgate::KeyStatus;
 
 use super::call::{Answer, Call, Reply, at, cursor, object, rule, wrong};
 use super::change::Change;
@@ -55,7 +55,7 @@ pub(super) async fn list(call: Call) -> Answer {
     Ok(Reply::Told(json!({"keys": keys, "next": page.next.as_ref().map(cursor)})))
 }
 
-fn figures(status: &Status) -> Value {
+fn figures(status: &KeyStatus) -> Value {
     json!({
         "limit": status.limit(),
         "remaining": status.remaining(),
@@ -188,7 +188,7 @@ async fn usage(backend: &Backend, target: &Target<'_>) -> Value {
     let Ok(Some(stands)) = backend.key_status(key).await else { return Value::Null };
     let remaining: Vec<Value> =
         stands.limits.iter().map(|(_, status)| status.remaining().into()).collect();
-    let until = stands.blocked.map(|left| at(backend.clock().now().after(left)));
+    let until = stands.blocked.map(|left| at(backend.clock().now().saturating_add(left)));
     json!({"remaining": remaining, "blocked_until": until})
 }
 

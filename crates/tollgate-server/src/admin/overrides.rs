@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate::{
-    Client, Limit, ListedOverride, Numbers, Override, OverrideRemoval, OverrideSource, Policy,
+    Client, Limit, ListedOverride, Override, OverrideRemoval, OverrideSource, Policy, RuleLimits,
     Timestamp,
 };
 
@@ -81,7 +81,7 @@ pub(super) fn source_word(source: OverrideSource) -> &'static str {
 /// The override of a client, for the audit log.
 fn value(of: Option<ListedOverride>) -> Value {
     let Some(ListedOverride { details, source, .. }) = of else { return Value::Null };
-    let all = details.numbers.iter();
+    let all = details.limits.iter();
     let limits = all.take(MAX_LIMITS_NAMED).map(|(rule, one)| (rule.clone(), numbers(one)));
     let mut value = json!({
         "tier": details.tier,
@@ -89,7 +89,7 @@ fn value(of: Option<ListedOverride>) -> Value {
         "until": details.until.map(at),
         "source": source_word(source),
     });
-    let omitted = details.numbers.len().saturating_sub(MAX_LIMITS_NAMED);
+    let omitted = details.limits.len().saturating_sub(MAX_LIMITS_NAMED);
     if omitted > 0 {
         value["omitted"] = omitted.into();
     }
@@ -97,7 +97,7 @@ fn value(of: Option<ListedOverride>) -> Value {
 }
 
 fn shown(change: &Override, client: Value, now: Timestamp) -> Value {
-    let limits = change.numbers.iter().map(|(rule, one)| (rule.clone(), numbers(one)));
+    let limits = change.limits.iter().map(|(rule, one)| (rule.clone(), numbers(one)));
     json!({
         "client": client,
         "tier": change.tier,
@@ -107,7 +107,7 @@ fn shown(change: &Override, client: Value, now: Timestamp) -> Value {
     })
 }
 
-fn numbers(numbers: &Numbers) -> Value {
+fn numbers(numbers: &RuleLimits) -> Value {
     let texts: Vec<_> = numbers.limits().iter().map(ToString::to_string).collect();
     match texts.as_slice() {
         [] => "unlimited".into(),
@@ -159,7 +159,7 @@ impl Asked<'_> {
             change = change.tier(tier.as_ref());
         }
         for (rule, limits) in &self.limits {
-            change = change.numbers(rule, limits.numbers(rule)?);
+            change = change.limits(rule, limits.numbers(rule)?);
         }
         Ok(match self.until(now)? {
             Some(until) => change.until(until),
@@ -171,7 +171,7 @@ impl Asked<'_> {
         match (&self.until, self.for_seconds) {
             (None, None) => Ok(None),
             (None, Some(seconds)) if (1..=MAX_SECONDS).contains(&seconds) => {
-                Ok(Some(now.after(Duration::from_secs(seconds))))
+                Ok(Some(now.saturating_add(Duration::from_secs(seconds))))
             }
             (None, Some(_)) => {
                 Err(wrong(format!("\"for_seconds\" must be from 1 to {MAX_SECONDS}")))
@@ -191,16 +191,16 @@ impl Asked<'_> {
 }
 
 impl OneOrMore {
-    fn numbers(&self, rule: &str) -> Result<Numbers, Problem> {
+    fn numbers(&self, rule: &str) -> Result<RuleLimits, Problem> {
         let read = |text: &String| {
             let refuse = |error| wrong(format!("the limit for {:?}: {error}", cut(rule)));
             text.parse::<Limit>().map_err(refuse)
         };
         match self {
-            OneOrMore::One(text) if text == "unlimited" => Ok(Numbers::Unlimited),
+            OneOrMore::One(text) if text == "unlimited" => Ok(RuleLimits::Unlimited),
             OneOrMore::One(text) => Ok(read(text)?.into()),
             OneOrMore::More(texts) => {
-                Ok(Numbers::Limits(texts.iter().map(read).collect::<Result<_, _>>()?))
+                Ok(RuleLimits::All(texts.iter().map(read).collect::<Result<_, _>>()?))
             }
         }
     }

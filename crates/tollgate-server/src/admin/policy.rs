@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use tollgate::{FileError, Finding, Loaded, Policy, PolicyError, Replaced};
+use tollgate::{Diagnostic, LoadedPolicy, Policy, PolicyError, PolicyFileError, ReplaceOutcome};
 use toml::de::{DeTable, DeValue};
 
 use super::call::{Answer, Begun, Call, Reply, Who, wrong};
@@ -85,7 +85,7 @@ fn value_json(value: &DeValue<'_>) -> Value {
 }
 
 /// Reads the policy that was sent.
-async fn sent(call: &mut Call) -> Result<Result<Loaded, FileError>, Problem> {
+async fn sent(call: &mut Call) -> Result<Result<LoadedPolicy, PolicyFileError>, Problem> {
     let body = call.bytes(MAX_POLICY).await?;
     if body.trim_ascii().is_empty() {
         let detail = "the body is empty, which as a policy would let everything pass: send the \
@@ -107,13 +107,13 @@ pub(super) async fn validate(mut call: Call) -> Answer {
         }),
         Err(error) => json!({
             "valid": false, "rules": 0,
-            "errors": findings(&error.findings), "warnings": [],
+            "errors": findings(&error.diagnostics), "warnings": [],
         }),
     };
     Ok(Reply::Told(told))
 }
 
-fn findings(findings: &[Finding]) -> Value {
+fn findings(findings: &[Diagnostic]) -> Value {
     let told = findings.iter().map(|of| {
         json!({
             "file": of.file, "line": of.line, "rule": of.rule, "message": of.message,
@@ -171,7 +171,7 @@ async fn read_again(app: &App, begun: &Begun) -> Answer {
         // Before the file, so that nothing that was read later is replaced.
         let seen = Seen::new(app).await?;
         let read = source.clone().load().await?.map_err(|error| {
-            error.findings.iter().for_each(|finding| tracing::error!("{finding}"));
+            error.diagnostics.iter().for_each(|finding| tracing::error!("{finding}"));
             tracing::error!("the policy was read again and stays as it was");
             refused(app, &error)
         })?;
@@ -209,7 +209,7 @@ impl Seen {
 async fn put_in_force(
     (app, begun): (&App, &Begun),
     seen: &Seen,
-    loaded: &Loaded,
+    loaded: &LoadedPolicy,
     (action, note): (&'static str, Option<String>),
 ) -> Result<Option<Reply>, Problem> {
     let policy = loaded.policy.clone();
@@ -218,7 +218,7 @@ async fn put_in_force(
     begun.change(action, change.target.clone());
     let (backend, replaced) = (app.backend.clone(), Arc::clone(&seen.policy));
     let replaced = blocking(move || backend.activate(&replaced, policy)).await?;
-    if replaced.map_err(|error| impossible(app, &error))? == Replaced::Outdated {
+    if replaced.map_err(|error| impossible(app, &error))? == ReplaceOutcome::Conflict {
         return Ok(None);
     }
     app.count_policy_change();
@@ -244,13 +244,13 @@ pub(super) fn policy_change(
 }
 
 /// A policy that is refused as a whole, with everything that is wrong with it.
-fn refused(app: &App, error: &FileError) -> Problem {
+fn refused(app: &App, error: &PolicyFileError) -> Problem {
     app.metrics.reloads.refused();
-    let detail = match error.findings.as_slice() {
+    let detail = match error.diagnostics.as_slice() {
         [one] => format!("the policy in force stays: {one}"),
         several => format!("the policy in force stays, {} things are wrong", several.len()),
     };
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).errors(findings(&error.findings))
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).errors(findings(&error.diagnostics))
 }
 
 /// What the store refuses though the policy was found right.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tollgate::{EnvoyFolder, FileError, Finding, Loaded, Policy};
+use tollgate::{Diagnostic, EnvoyFolder, LoadedPolicy, Policy, PolicyFileError};
 
 use crate::operate::{AdminFailure, blocking};
 use crate::reload::log_rejected_files;
@@ -19,16 +19,16 @@ pub(super) enum PolicySource {
 
 /// A policy that was read from its source.
 pub(super) struct SourceRead {
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedPolicy,
     /// The errors of files that are not part of it.
-    pub(super) rejected: Vec<Finding>,
+    pub(super) rejected: Vec<Diagnostic>,
     /// Whether a file is rejected that was not before.
     pub(super) rejects_more: bool,
 }
 
 impl PolicySource {
     /// Reads what it holds now.
-    pub(super) async fn load(self) -> Result<Result<SourceRead, FileError>, AdminFailure> {
+    pub(super) async fn load(self) -> Result<Result<SourceRead, PolicyFileError>, AdminFailure> {
         blocking(move || match self {
             PolicySource::File(path) => Policy::load(path).map(|loaded| SourceRead {
                 loaded,

@@ -11,7 +11,7 @@ const CRAB: Kind = Kind::Crab(Database::FIRST);
 fn brought() -> (ClientLimits, ManualClock) {
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-    let gate = Gate::on(store, Policy::new()).unwrap();
+    let gate = Gate::with_store(store, Policy::new()).unwrap();
     (ClientLimits::new(Backend::Memory(gate)), clock)
 }
 

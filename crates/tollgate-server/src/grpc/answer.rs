@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
-use tollgate::{HeaderFields, Limit, Reason, RuleFigures, Ruling, Verbosity};
+use tollgate::{HeaderFields, Limit, Reason, RuleDecision, Ruling, Verbosity};
 
 use super::ask::{Ask, UNITS};
 use super::decide::Verdict;
@@ -43,7 +43,7 @@ pub(super) fn response(
     verdicts: &[Verdict],
 ) -> RateLimitResponse {
     let mut told: Vec<Told<'_>> = verdicts.iter().map(told).collect();
-    if app.settings.style.tells() != Verbosity::Full {
+    if app.settings.style.verbosity() != Verbosity::Full {
         // Envoy makes header fields of the limit, if its own configuration asks for them.
         told.iter_mut().for_each(|told| told.status.current_limit = None);
     }
@@ -145,12 +145,12 @@ fn told(verdict: &Verdict) -> Told<'_> {
 }
 
 fn of_ruling(ruling: &Ruling) -> Told<'_> {
-    let (rule, reason) = (ruling.rule(), reason(ruling.reason()));
+    let (rule, reason) = (ruling.decided_by_name(), reason(ruling.reason()));
     let rules = (rule, ruling.public_rule());
     if ruling.reason() == Reason::DenyList {
         return nothing(rules, reason);
     }
-    let Some(figures) = ruling.decided_by() else {
+    let Some(figures) = ruling.deciding_rule() else {
         // What a list, or a store that is away, has decided is no shadow's.
         let nobody_decided = ruling.is_allowed() && rule.is_none();
         let shadow = ruling.rules().find(|of| nobody_decided && of.is_shadow());
@@ -203,7 +203,7 @@ fn unlimited<'v>(
 
 /// Of what only a rule that reports is about: its figures, as the reference server gives them, and
 /// it is let pass. It decides nothing, so that it never stands before one that does.
-fn in_shadow<'v>(ruling: &Ruling, figures: &RuleFigures<'v>) -> Told<'v> {
+fn in_shadow<'v>(ruling: &Ruling, figures: &RuleDecision<'v>) -> Told<'v> {
     let refuses = !figures.is_allowed();
     let status = DescriptorStatus {
         current_limit: current_of(figures),
@@ -240,9 +240,9 @@ fn code(allowed: bool) -> Code {
 }
 
 /// The limit of a rule, under the name that clients see.
-fn current_of(figures: &RuleFigures<'_>) -> Option<RateLimit> {
+fn current_of(figures: &RuleDecision<'_>) -> Option<RateLimit> {
     let name = figures.public_name().unwrap_or_default();
-    figures.numbers().map(|limit| current(limit, name))
+    figures.limit_config().map(|limit| current(limit, name))
 }
 
 fn current(limit: &Limit, name: &str) -> RateLimit {
@@ -267,7 +267,7 @@ fn fields(app: &App, verdict: &Verdict) -> HeaderFields {
         Verdict::Ruled(ruling) => app.fields(ruling),
         Verdict::Sent(limit, decision) => {
             let style = app.settings.style;
-            style.of_decision((SENT, limit), decision, app.backend.clock())
+            style.for_decision((SENT, limit), decision, app.backend.clock())
         }
         Verdict::Nothing(_) => HeaderFields::new(),
     }
@@ -278,7 +278,7 @@ fn refusal(app: &App, verdict: &Verdict, fields: &HeaderFields) -> Problem {
     let status = ::http::StatusCode::TOO_MANY_REQUESTS;
     match verdict {
         Verdict::Ruled(ruling) => app.refusal(ruling, fields).with_status(status),
-        _ => Problem::limited(Vec::new(), fields, app.settings.style.tells()),
+        _ => Problem::limited(Vec::new(), fields, app.settings.style.verbosity()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{EnvoyDescriptor, Key, Part};
+use tollgate::{EnvoyDescriptor, Key, KeyPart};
 
 use super::rate_limit_descriptor::{Entry, RateLimitOverride};
 use super::rate_limit_response::rate_limit::Unit;
@@ -82,11 +82,11 @@ impl SentKey<'_> {
 }
 
 impl Key for SentKey<'_> {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(Part::Bytes(self.domain.as_bytes()));
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::Bytes(self.domain.as_bytes()));
         for entry in self.entries {
-            part(Part::Bytes(entry.key.as_bytes()));
-            part(Part::Bytes(entry.value.as_bytes()));
+            part(KeyPart::Bytes(entry.key.as_bytes()));
+            part(KeyPart::Bytes(entry.value.as_bytes()));
         }
     }
 }

@@ -62,8 +62,8 @@ impl Domains {
         let has_any = of_domain.peek().is_some();
         for (_, condition) in of_domain {
             match condition {
-                Condition::Is(name) => drop(self.names.insert(name.as_str().into())),
-                Condition::OneOf(names) => {
+                Condition::Equals(name) => drop(self.names.insert(name.as_str().into())),
+                Condition::AnyOf(names) => {
                     self.names.extend(names.iter().map(|name| name.as_str().into()));
                 }
                 other => self.conditions.push(other.clone()),
@@ -73,7 +73,7 @@ impl Domains {
     }
 
     fn contains(&self, domain: &str) -> bool {
-        let is_met = |condition: &Condition| condition.holds(Some(domain));
+        let is_met = |condition: &Condition| condition.matches(Some(domain));
         self.all || self.names.contains(domain) || self.conditions.iter().any(is_met)
     }
 }

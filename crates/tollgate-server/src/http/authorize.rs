@@ -117,7 +117,7 @@ async fn decide(
         match refuse_with {
             Some(status) => without_body(status, refusal.status()),
             // Proxies take 5xx for a failure of ours, and many are told to let pass then.
-            None if ruling.reason() == Reason::StoreAway => {
+            None if ruling.reason() == Reason::StoreUnavailable => {
                 refusal.with_status(StatusCode::TOO_MANY_REQUESTS).response()
             }
             None => refusal.response(),

@@ -64,7 +64,7 @@ impl App {
     /// The answer to who has asked about a request.
     pub(super) fn answer(&self, ruling: &Ruling, denied: Denied) -> Response {
         let rules: Rules<'_> = ruling.rules().collect();
-        let fields = self.settings.style.of_rules(ruling, &rules, self.backend.clock());
+        let fields = self.settings.style.for_rules(ruling, &rules, self.backend.clock());
         let mut response = match denied {
             Denied::Enforced if !ruling.is_allowed() => self.refusal(ruling, &fields).response(),
             _ => Decision::new(ruling, &rules).response(),

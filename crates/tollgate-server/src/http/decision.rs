@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 use smallvec::SmallVec;
-use tollgate::{HeaderFields, Limit, Outcome, Reason, RuleFigures, Ruling};
+use tollgate::{HeaderFields, Limit, Outcome, Reason, RuleDecision, Ruling};
 
 use super::browser::keep_to_us;
 use super::problem::Problem;
@@ -36,7 +36,7 @@ pub(super) struct Decision<'r> {
     /// Whether some of it was paid from what this server has borrowed from the store.
     leased: bool,
     error: Option<String>,
-    rules: SmallVec<[RuleDecision<'r>; 2]>,
+    rules: SmallVec<[RuleDecisionBody<'r>; 2]>,
 }
 
 /// How a request stands after what it took was given back.
@@ -45,11 +45,11 @@ pub(super) struct Refunded<'r> {
     reason: &'static str,
     /// Whether the store is away, so that these are this server's own figures.
     degraded: bool,
-    rules: SmallVec<[RuleDecision<'r>; 2]>,
+    rules: SmallVec<[RuleDecisionBody<'r>; 2]>,
 }
 
 #[derive(Debug)]
-struct RuleDecision<'r> {
+struct RuleDecisionBody<'r> {
     /// The public name, if there is one.
     rule: Option<Cow<'r, str>>,
     allowed: bool,
@@ -63,12 +63,12 @@ struct RuleDecision<'r> {
 }
 
 /// The figures of a ruling's rules, worked out once for all that tell them.
-pub(super) type Rules<'r> = SmallVec<[RuleFigures<'r>; 2]>;
+pub(super) type Rules<'r> = SmallVec<[RuleDecision<'r>; 2]>;
 
 impl<'r> Decision<'r> {
     /// Of a ruling whose rules are these.
-    pub(super) fn new(ruling: &'r Ruling, rules: &[RuleFigures<'r>]) -> Decision<'r> {
-        let (allowed, rule) = (ruling.is_allowed(), ruling.rule());
+    pub(super) fn new(ruling: &'r Ruling, rules: &[RuleDecision<'r>]) -> Decision<'r> {
+        let (allowed, rule) = (ruling.is_allowed(), ruling.decided_by_name());
         let decided = rules.iter().find(|of| !of.is_shadow() && Some(of.rule()) == rule);
         // Those on a list for who never passes have nothing left.
         let unlimited = || (ruling.reason() == Reason::DenyList).then_some(0);
@@ -86,7 +86,7 @@ impl<'r> Decision<'r> {
             leased: ruling.is_leased(),
             // Nothing is wrong with what is allowed.
             error: (!allowed).then(|| ruling.error()).flatten().map(|of| of.to_string()),
-            rules: rules.iter().map(RuleDecision::new).collect(),
+            rules: rules.iter().map(RuleDecisionBody::new).collect(),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Decision<'static> {
         let wait = decision.and_then(tollgate::Decision::retry_after);
         Decision {
             allowed: listed.allowed,
-            reason: reason(if error.is_some() { Reason::Error } else { Reason::Limits }),
+            reason: reason(if error.is_some() { Reason::InvalidRequest } else { Reason::Limits }),
             rule: deciding.map(|(limit, _)| Cow::Owned(limit.to_string())),
             limit: decision.map(tollgate::Decision::limit),
             remaining: decision.map(tollgate::Decision::remaining),
@@ -115,14 +115,14 @@ impl Decision<'static> {
             degraded: listed.degraded,
             leased: false,
             error,
-            rules: listed.each.iter().map(RuleDecision::of_own).collect(),
+            rules: listed.each.iter().map(RuleDecisionBody::of_own).collect(),
         }
     }
 }
 
-impl<'r> RuleDecision<'r> {
-    fn of_own((limit, decision): &(Limit, tollgate::Decision)) -> RuleDecision<'static> {
-        RuleDecision {
+impl<'r> RuleDecisionBody<'r> {
+    fn of_own((limit, decision): &(Limit, tollgate::Decision)) -> RuleDecisionBody<'static> {
+        RuleDecisionBody {
             rule: Some(Cow::Owned(limit.to_string())),
             allowed: decision.is_allowed(),
             shadow: false,
@@ -134,8 +134,8 @@ impl<'r> RuleDecision<'r> {
         }
     }
 
-    fn new(rule: &RuleFigures<'r>) -> RuleDecision<'r> {
-        RuleDecision {
+    fn new(rule: &RuleDecision<'r>) -> RuleDecisionBody<'r> {
+        RuleDecisionBody {
             rule: rule.public_name().map(Cow::Borrowed),
             allowed: rule.is_allowed(),
             shadow: rule.is_shadow(),
@@ -158,9 +158,9 @@ pub(crate) fn reason(reason: Reason) -> &'static str {
         Reason::Limits => "limits",
         Reason::AllowList => "allow_list",
         Reason::DenyList => "deny_list",
-        Reason::Block => "block",
-        Reason::Error => "error",
-        Reason::StoreAway => "store_away",
+        Reason::Blocked => "block",
+        Reason::InvalidRequest => "error",
+        Reason::StoreUnavailable => "store_away",
         _ => "other",
     }
 }
@@ -187,7 +187,7 @@ impl Decision<'_> {
         if let Some(error) = &self.error {
             object.text("error", error.as_str());
         }
-        object.array("rules", self.rules.iter(), RuleDecision::write);
+        object.array("rules", self.rules.iter(), RuleDecisionBody::write);
     }
 
     /// Writes it as an object.
@@ -210,7 +210,7 @@ impl<'r> Refunded<'r> {
         Refunded {
             reason: reason(ruling.reason()),
             degraded: ruling.is_degraded(),
-            rules: ruling.rules().map(|rule| RuleDecision::new(&rule)).collect(),
+            rules: ruling.rules().map(|rule| RuleDecisionBody::new(&rule)).collect(),
         }
     }
 
@@ -222,13 +222,13 @@ impl<'r> Refunded<'r> {
         if self.degraded {
             object.truth("degraded", true);
         }
-        object.array("rules", self.rules.iter(), RuleDecision::write);
+        object.array("rules", self.rules.iter(), RuleDecisionBody::write);
         object.end();
         written_json(written)
     }
 }
 
-impl RuleDecision<'_> {
+impl RuleDecisionBody<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         object.text("rule", self.rule.as_deref());
@@ -257,12 +257,12 @@ pub(crate) fn millis(wait: Duration) -> u64 {
 impl App {
     /// What is told of a ruling in headers.
     pub(crate) fn fields(&self, ruling: &Ruling) -> HeaderFields {
-        self.settings.style.of_ruling(ruling, self.backend.clock())
+        self.settings.style.for_ruling(ruling, self.backend.clock())
     }
 
     /// A refusal as the client behind the asker gets it.
     pub(crate) fn refusal(&self, ruling: &Ruling, fields: &HeaderFields) -> Problem {
-        Problem::of_ruling(ruling, fields, self.settings.style.tells())
+        Problem::of_ruling(ruling, fields, self.settings.style.verbosity())
     }
 }
 
@@ -326,9 +326,9 @@ mod tests {
             Reason::Limits,
             Reason::AllowList,
             Reason::DenyList,
-            Reason::Block,
-            Reason::Error,
-            Reason::StoreAway,
+            Reason::Blocked,
+            Reason::InvalidRequest,
+            Reason::StoreUnavailable,
         ] {
             assert!(REASONS.contains(&reason(of)) && reason(of) != "other", "{of:?}");
         }

@@ -11,7 +11,7 @@ use http::{StatusCode, Uri};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tollgate::{Ruling, Timestamp};
-use tollgate_redis::{KeptHold, StoreError};
+use tollgate_redis::{DetachedReservation, StoreError};
 
 use super::body::{Asked, parse};
 use super::check::{Denied, no_query};
@@ -108,7 +108,7 @@ impl Holds {
 enum Ending {
     Here(Box<Held>),
     /// Whichever server made it.
-    Kept(KeptHold),
+    Kept(DetachedReservation),
 }
 
 impl Ending {
@@ -186,12 +186,13 @@ pub(super) async fn reserve(State(app): State<Arc<App>>, uri: Uri, body: Body) -
         let id = new_id()?;
         let mut response = reserved(id, timeout, held.ruling());
         tell(response.headers_mut(), &app.fields(held.ruling()));
-        if !app.holds.begin(id, (now, now.after(timeout))) {
+        if !app.holds.begin(id, (now, now.saturating_add(timeout))) {
             // Where the store is away, they come back when the hold times out.
             let _ = held.cancel().await;
             return Ok(too_many(&app));
         }
-        app.keep(id, held, timeout.saturating_sub(app.backend.clock().now().since(now))).await?;
+        app.keep(id, held, timeout.saturating_sub(app.backend.clock().now().saturating_since(now)))
+            .await?;
         Ok(response)
     };
     reserved.await.unwrap_or_else(|problem: Problem| app.bad(&problem))

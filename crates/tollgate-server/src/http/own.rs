@@ -59,10 +59,10 @@ impl App {
             return Decision::of_own(listed).response();
         };
         let (style, name) = (&self.settings.style, limit.to_string());
-        let fields = style.of_decision((&name, limit), decision, self.backend.clock());
+        let fields = style.for_decision((&name, limit), decision, self.backend.clock());
         let mut response = match denied {
             Denied::Enforced if !listed.allowed => {
-                Problem::of_own(listed, decision, &fields, style.tells()).response()
+                Problem::of_own(listed, decision, &fields, style.verbosity()).response()
             }
             _ => Decision::of_own(listed).response(),
         };

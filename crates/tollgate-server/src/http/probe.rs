@@ -39,8 +39,8 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
         Some(outage) => reasons.push(format!(
             "the store {} has been away for {} s: {}",
             outage.address,
-            outage.lasted.as_secs(),
-            outage.why
+            outage.duration.as_secs(),
+            outage.cause
         )),
     }
     reasons.extend(app.operators.envoy_folder().into_iter().flat_map(rejected_files));

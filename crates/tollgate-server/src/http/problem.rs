@@ -97,7 +97,7 @@ impl Problem {
             (None, Reason::DenyList) => {
                 Problem::new(StatusCode::FORBIDDEN, "this client may not pass")
             }
-            (None, Reason::StoreAway) => {
+            (None, Reason::StoreUnavailable) => {
                 let violated = ruling.public_rule().into_iter().map(str::to_owned);
                 Problem::reduced(violated.collect(), tells)
             }

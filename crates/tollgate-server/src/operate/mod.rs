@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tollgate::{
-    Client, Explanation, Gate, Key, KeyName, Limit, ListedOverride, Override, OverrideRemoval,
-    Part, Policy, PolicyError, Replaced, Request, Status, TooManyBlocks,
+    Client, Explanation, Gate, Key, KeyName, KeyPart, KeyStatus, Limit, ListedOverride, Override,
+    OverrideRemoval, Policy, PolicyError, ReplaceOutcome, Request, TooManyBlocks,
 };
 use tollgate_redis::{GateError, RedisGate, StoreError};
 
@@ -29,7 +29,7 @@ pub(crate) struct RuleKey {
 /// How a key stands.
 #[derive(Debug)]
 pub(crate) struct Stands {
-    pub(crate) limits: Vec<(Limit, Status)>,
+    pub(crate) limits: Vec<(Limit, KeyStatus)>,
     pub(crate) blocked: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Backend {
         key: &RuleKey,
     ) -> Result<Option<Duration>, AdminFailure> {
         match self {
-            Backend::Memory(gate) => Ok(gate.blocked_for(&key.rule, &key.values())),
+            Backend::Memory(gate) => Ok(gate.block_remaining(&key.rule, &key.values())),
             Backend::Redis(gate) => Ok(gate.blocked_for(&key.rule, &key.values()).await?),
         }
     }
@@ -184,7 +184,7 @@ impl Backend {
         let all = match self {
             Backend::Memory(gate) => {
                 let gate = gate.clone();
-                blocking(move || gate.blocked()).await?
+                blocking(move || gate.blocked_keys()).await?
             }
             Backend::Redis(gate) => gate.blocked().await?,
         };
@@ -226,10 +226,10 @@ impl Backend {
         &self,
         seen: &Arc<Policy>,
         policy: Policy,
-    ) -> Result<Replaced, PolicyError> {
+    ) -> Result<ReplaceOutcome, PolicyError> {
         let before = self.run_time_clients();
         let replaced = self.replace_seen(seen, policy)?;
-        if replaced == Replaced::Done && !before.is_empty() {
+        if replaced == ReplaceOutcome::Replaced && !before.is_empty() {
             log_replaced_overrides(before, &self.run_time_clients());
         }
         Ok(replaced)
@@ -285,7 +285,9 @@ impl From<StoreError> for AdminFailure {
     fn from(error: StoreError) -> AdminFailure {
         match error {
             // The store has an answer: there is no room for what was to be added.
-            StoreError::Request(detail) => AdminFailure { status: StatusCode::CONFLICT, detail },
+            StoreError::InvalidRequest(detail) => {
+                AdminFailure { status: StatusCode::CONFLICT, detail }
+            }
             error => AdminFailure::unavailable(format!("{error}, try again later")),
         }
     }
@@ -311,7 +313,7 @@ fn values(name: &KeyName) -> Vec<String> {
     let mut values = Vec::new();
     name.parts(&mut |part| {
         values.push(match part {
-            Part::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            KeyPart::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             _ => String::new(),
         });
     });
@@ -330,10 +332,10 @@ fn reset_prefix(gate: &Gate, rule: &str, prefix: &str) -> usize {
             gate.reset(rule, &values.iter().map(String::as_str).collect::<Vec<_>>())
         })
     };
-    let parts = (0..).map_while(|part| gate.keys_in(rule, part));
+    let parts = (0..).map_while(|part| gate.keys_page(rule, part));
     let keys: usize = parts.map(|keys| keys.iter().filter(|(name, _)| reset(name)).count()).sum();
     // Those that are blocked and have no state beside.
-    let blocked = gate.blocked();
+    let blocked = gate.blocked_keys();
     keys + blocked.iter().filter(|(of, name, _)| of == rule && reset(name)).count()
 }
 

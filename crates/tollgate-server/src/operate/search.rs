@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tollgate::{KeyName, Rule, Status};
+use tollgate::{KeyName, KeyStatus, Rule};
 
 use super::held::{HeldValues, holds};
 use super::{AdminFailure, ClientAttributes, RuleKey, blocking, values};
@@ -58,14 +58,14 @@ pub(crate) struct Listed {
     pub(crate) values: Vec<String>,
     /// Of a key that is too long only the beginning is known.
     pub(crate) whole: bool,
-    pub(crate) status: Status,
+    pub(crate) status: KeyStatus,
     /// For how long it is blocked; not known of a key that is not whole.
     pub(crate) blocked: Option<Duration>,
 }
 
 /// The keys of one part, and the part after it.
 struct Keys {
-    keys: Vec<(KeyName, Status)>,
+    keys: Vec<(KeyName, KeyStatus)>,
     next: Option<String>,
 }
 
@@ -127,18 +127,18 @@ impl Backend {
             Backend::Memory(gate) => {
                 let Ok(number) = part.unwrap_or("0").parse::<usize>() else { return Ok(None) };
                 let (gate, rule) = (gate.clone(), rule.to_owned());
-                let keys = blocking(move || gate.keys_in(&rule, number)).await?;
+                let keys = blocking(move || gate.keys_page(&rule, number)).await?;
                 let next = number.checked_add(1).map(|next| next.to_string());
                 Ok(keys.map(|keys| Keys { keys, next }))
             }
             Backend::Redis(gate) => {
                 let walk = match part {
                     None => gate.keys(rule),
-                    Some(place) => gate.keys_from(rule, place),
+                    Some(place) => gate.keys_from_cursor(rule, place),
                 };
                 let Some(mut walk) = walk else { return Ok(None) };
                 let keys = walk.next().await?;
-                Ok(keys.map(|keys| Keys { keys, next: walk.place() }))
+                Ok(keys.map(|keys| Keys { keys, next: walk.cursor() }))
             }
         }
     }
@@ -157,10 +157,10 @@ impl Page {
         &mut self,
         of_rule: &RuleSearch<'_>,
         (part, after): (Option<String>, Option<Vec<String>>),
-        keys: Vec<(KeyName, Status)>,
+        keys: Vec<(KeyName, KeyStatus)>,
     ) -> bool {
         let RuleSearch { search, rule, .. } = of_rule;
-        let named = |(name, status): (KeyName, Status)| (values(&name), name.is_whole(), status);
+        let named = |(name, status): (KeyName, KeyStatus)| (values(&name), name.is_whole(), status);
         let mut keys: Vec<_> = keys.into_iter().map(named).collect();
         keys.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         // The last of this part that is told: another part's would be no place in this one.
@@ -195,7 +195,7 @@ impl<'s> RuleSearch<'s> {
         self.held.as_ref().is_some_and(Vec::is_empty)
     }
 
-    fn wants(&self, values: &[String], whole: bool, status: &Status) -> bool {
+    fn wants(&self, values: &[String], whole: bool, status: &KeyStatus) -> bool {
         let Search { prefix, contains, limited, .. } = self.search;
         let begins = values.first().is_some_and(|value| value.starts_with(prefix));
         let has_text = values.iter().any(|value| value.contains(contains));

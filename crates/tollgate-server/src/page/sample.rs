@@ -205,11 +205,11 @@ fn store(app: &App) -> Value {
     let outage = health.as_ref().and_then(|health| health.outage.as_ref());
     json!({
         "kind": if health.is_some() { "redis" } else { "memory" },
-        "reached": health.as_ref().is_none_or(|health| health.reached),
+        "reached": health.as_ref().is_none_or(|health| health.ever_connected),
         "outage": outage.map(|outage| json!({
             "address": outage.address,
-            "lasted_ms": millis(outage.lasted),
-            "why": outage.why.to_string(),
+            "lasted_ms": millis(outage.duration),
+            "why": outage.cause.to_string(),
         })),
         "fallback": fallback(app),
         "outages": health.as_ref().map_or(0, |health| health.outages),

@@ -78,7 +78,7 @@ pub(super) fn answer(
         Asked::Status(request) => status(&gate.status(&request), writer)?,
         Asked::Reset(rule, key) => {
             // Who needs no token lifts no block that an operator has set.
-            let known = gate.reset_earned(rule, &key);
+            let known = gate.reset_keeping_manual_block(rule, &key);
             if known {
                 app.reset_by_client(from, (rule, &key), None);
             }
@@ -158,7 +158,7 @@ pub(super) fn status(ruling: &Ruling, writer: &mut Writer<'_>) -> Result<(), Str
         named(writer, "retry_after").integer(rule.retry_after().map_or(-1, seconds));
         named(writer, "reset_after").integer(seconds(rule.reset_after()));
         named(writer, "shadow").integer(i64::from(rule.is_shadow()));
-        named(writer, "blocked").integer(rule.blocked().map_or(0, seconds));
+        named(writer, "blocked").integer(rule.blocked_for().map_or(0, seconds));
     }
     Ok(())
 }
@@ -217,8 +217,8 @@ fn reason(reason: Reason) -> &'static str {
         Reason::Limits => "limits",
         Reason::AllowList => "allow_list",
         Reason::DenyList => "deny_list",
-        Reason::Block => "block",
-        Reason::StoreAway => "store_away",
+        Reason::Blocked => "block",
+        Reason::StoreUnavailable => "store_away",
         _ => "error",
     }
 }

@@ -72,7 +72,7 @@ impl<'a> Batch<'a> {
     pub(super) fn decide(&mut self, limiter: &Limiter, app: &App, writer: &mut Writer<'_>) {
         if let Some(numbers) = self.waiting() {
             let (mut allowed, mut errors, mut charges) = (0, 0, self.charges.iter());
-            limiter.check_each(&self.charges, |decision| {
+            limiter.for_each_decision(&self.charges, |decision| {
                 match decision.outcome() {
                     Outcome::Allowed => allowed += 1,
                     Outcome::Denied => {}

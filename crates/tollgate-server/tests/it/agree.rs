@@ -174,7 +174,7 @@ fn alone(gate: &Gate, attributes: &[(&str, &str)], cost: u64) -> Told {
     let seconds = |wait: Duration| u64::try_from(wait.as_nanos().div_ceil(1_000_000_000)).unwrap();
     Told {
         allowed: ruling.is_allowed(),
-        rule: ruling.rule().map(str::to_owned),
+        rule: ruling.decided_by_name().map(str::to_owned),
         remaining: Some(ruling.remaining()).filter(|units| *units < u64::MAX),
         retry: ruling.retry_after().map(seconds),
         reset: seconds(ruling.reset_after()),
@@ -207,7 +207,7 @@ fn all_transports_agree() {
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
     let policy = policy(&format!("{POLICY}{PAIRS}{PATHS}"));
     server.gate().replace(policy.clone()).unwrap();
-    let gate = Gate::on(store, policy).unwrap();
+    let gate = Gate::with_store(store, policy).unwrap();
     let mut resp = Resp::connect(&server);
     let rls = RlsClient::connect(server.grpc);
     let mut random = Random(0x7011_6a7e);

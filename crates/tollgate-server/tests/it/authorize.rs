@@ -59,7 +59,7 @@ fn a_proxy_that_is_not_trusted_is_counted() {
 
 #[test]
 fn what_the_client_should_see_is_told_beside_the_status_that_the_proxy_asks_for() {
-    let silent = HeaderStyle::new().verbosity(Verbosity::None);
+    let silent = HeaderStyle::new().with_verbosity(Verbosity::None);
     let server = TestServer::with(|server| {
         let header = http::HeaderName::from_static("x-user");
         server.header_style(silent).header_attribute("user", header)
@@ -268,12 +268,12 @@ fn host_of_an_original_url_cannot_hide_its_path() {
 
 #[test]
 fn headers_are_in_the_dialect_and_as_many_as_chosen() {
-    let style = HeaderStyle::new().dialect(Dialect::XDelta);
+    let style = HeaderStyle::new().with_dialect(Dialect::XSeconds);
     let server = TestServer::with(|server| server.header_style(style));
     let answer = server.ask("GET /v1/authorize", &[]);
     assert_eq!(answer.header("x-ratelimit-remaining"), Some("1"));
     assert_eq!(answer.header("ratelimit"), None);
-    let style = HeaderStyle::new().verbosity(Verbosity::None);
+    let style = HeaderStyle::new().with_verbosity(Verbosity::None);
     let server = TestServer::with(|server| server.header_style(style));
     let answers = [0, 1, 2].map(|_| server.ask("GET /v1/authorize", &[]));
     let problem = answers[2].problem(429);

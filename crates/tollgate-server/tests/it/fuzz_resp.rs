@@ -13,7 +13,8 @@ fn session() -> RespSession {
     let policy = Policy::new()
         .rule(Rule::new("user").key(["user"]).limit(Limit::per_minute(3)))
         .rule(Rule::new("all").limit(Limit::per_minute(100)));
-    let gate = Gate::on(store.expect("the bound is valid"), policy).expect("the policy is valid");
+    let gate =
+        Gate::with_store(store.expect("the bound is valid"), policy).expect("the policy is valid");
     Resp::new(gate).session()
 }
 

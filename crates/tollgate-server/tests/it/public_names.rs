@@ -77,12 +77,12 @@ fn limit_without_a_name_has_none_in_envoy_responses() {
         Dialect::Draft11,
         Dialect::Draft07,
         Dialect::Draft06,
-        Dialect::XEpoch,
-        Dialect::XDelta,
+        Dialect::XTimestamp,
+        Dialect::XSeconds,
         Dialect::Off,
     ];
     for dialect in dialects {
-        let rls = rls(HeaderStyle::new().dialect(dialect));
+        let rls = rls(HeaderStyle::new().with_dialect(dialect));
         for _ in 0..2 {
             let response = ask_billing(&rls);
             assert_eq!(name_in_status(&response), Some(""), "{dialect:?}");
@@ -125,14 +125,14 @@ fn name_that_several_limits_share_is_shown_as_the_file_gives_it() {
 #[test]
 fn statuses_have_no_limit_for_envoy_to_show_if_header_detail_is_reduced() {
     for verbosity in [Verbosity::Minimal, Verbosity::None] {
-        let rls = rls(HeaderStyle::new().verbosity(verbosity));
+        let rls = rls(HeaderStyle::new().with_verbosity(verbosity));
         for _ in 0..2 {
             let response = ask(&rls, &[("login", "internal-a")]);
             assert_eq!(response.statuses[0].current_limit, None, "{verbosity:?}");
             assert_eq!(response.statuses[0].duration_until_reset.map(|it| it.seconds), Some(60));
         }
     }
-    let rls = rls(HeaderStyle::new().dialect(Dialect::Off));
+    let rls = rls(HeaderStyle::new().with_dialect(Dialect::Off));
     assert_eq!(name_in_status(&ask(&rls, &[("login", "internal-a")])), Some("login"));
 }
 

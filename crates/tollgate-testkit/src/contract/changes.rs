@@ -24,10 +24,10 @@ pub fn converted_log_keeps_its_share<S: StoreUnderTest>(make: impl Fn(ManualCloc
         let store = make(clock.clone());
         let before = store.limiter("api", &log(1000));
         for (units, at) in taken {
-            clock.set(MIDNIGHT.after(at));
+            clock.set(MIDNIGHT.saturating_add(at));
             assert!(before.check_n(KEY, units).is_allowed());
         }
-        clock.set(MIDNIGHT.after(at));
+        clock.set(MIDNIGHT.saturating_add(at));
         (store.limiter("api", &log(to)), clock, store)
     };
 
@@ -42,9 +42,9 @@ pub fn converted_log_keeps_its_share<S: StoreUnderTest>(make: impl Fn(ManualCloc
     let taken = [(1, Duration::ZERO), (999, 59 * MINUTE)];
     let (small, clock, _store) = play(taken, 1, 59 * MINUTE);
     assert_eq!(small.check_n(KEY, 1).retry_after, Some(60 * MINUTE));
-    clock.set(MIDNIGHT.after(60 * MINUTE));
+    clock.set(MIDNIGHT.saturating_add(60 * MINUTE));
     assert_eq!(small.check_n(KEY, 1).retry_after, Some(59 * MINUTE));
-    clock.set(MIDNIGHT.after(119 * MINUTE));
+    clock.set(MIDNIGHT.saturating_add(119 * MINUTE));
     assert!(small.check_n(KEY, 1).is_allowed());
 }
 
@@ -54,7 +54,7 @@ pub fn bucket_converted_to_a_window_rounds_once<S: StoreUnderTest>(
 ) {
     for to in [
         Limit::fixed_window(1000, DAY),
-        Limit::fixed_window(1000, DAY).from_first(),
+        Limit::fixed_window(1000, DAY).starting_at_first_request(),
         Limit::calendar(1000, CalendarUnit::Day),
         Limit::sliding_log(1000, DAY),
         Limit::sliding_counter(1000, DAY),
@@ -90,7 +90,7 @@ pub fn window_converted_to_a_bucket_keeps_fractions<S: StoreUnderTest>(
 pub fn denial_of_another_tier_changes_nothing<S: StoreUnderTest>(make: impl Fn(ManualClock) -> S) {
     let kinds: [fn(u64) -> Limit; 7] = [
         |count| Limit::fixed_window(count, HOUR),
-        |count| Limit::fixed_window(count, HOUR).from_first(),
+        |count| Limit::fixed_window(count, HOUR).starting_at_first_request(),
         |count| Limit::calendar(count, CalendarUnit::Hour),
         |count| Limit::sliding_log(count, HOUR),
         |count| Limit::sliding_counter(count, HOUR),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use num_bigint::BigInt;
-use tollgate::{Algorithm, Align, Limit, ManualClock};
+use tollgate::{Algorithm, Limit, ManualClock, WindowStart};
 
 use super::KEY;
 use crate::traffic::{Act, Trace};
@@ -54,7 +54,7 @@ fn check_intervals(limit: &Limit, admitted: &[Admitted], tick: Duration) {
                 assert!(sum <= most, "{sum} in the window from {}", first.at);
             }
         }
-        (Algorithm::FixedWindow, Align::Epoch) => {
+        (Algorithm::FixedWindow, WindowStart::Epoch) => {
             for first in admitted {
                 let same = |other: &Admitted| other.at / window == first.at / window;
                 let sum: u128 = admitted.iter().filter(|a| same(a)).map(|a| a.cost).sum();

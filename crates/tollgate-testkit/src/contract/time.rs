@@ -37,11 +37,11 @@ pub fn exact_retry<S: StoreUnderTest>(
         let now = clock.now();
         let Some(wait) = answer.retry_after.filter(|_| !answer.is_allowed()) else { return };
         assert!(wait >= tick, "denied, and told to retry at once");
-        if now.after(wait) < Timestamp::MAX {
-            clock.set(now.after(wait));
+        if now.saturating_add(wait) < Timestamp::MAX {
+            clock.set(now.saturating_add(wait));
             assert!(limiter.peek_n(KEY, cost).is_allowed(), "denied after {wait:?}");
         }
-        clock.set(now.after(wait - tick));
+        clock.set(now.saturating_add(wait - tick));
         assert!(!limiter.peek_n(KEY, cost).is_allowed(), "allowed a tick before {wait:?}");
         clock.set(now);
     });
@@ -74,7 +74,7 @@ pub fn monotone_time<S: StoreUnderTest>(make: impl Fn(ManualClock) -> S, trace: 
         clamped.set(at);
         let answer = step.act.apply(&store, &limiter, KEY);
         let wanted = step.act.apply(&control, &expected, KEY);
-        let wanted = wanted.map(|answer| answer.from_behind(at.since(wall.now())));
+        let wanted = wanted.map(|answer| answer.from_behind(at.saturating_since(wall.now())));
         assert_eq!(answer, wanted, "{step:?}");
         match step.act {
             Act::Check(cost) if cost > 0 && answer.is_some_and(|answer| answer.is_allowed()) => {

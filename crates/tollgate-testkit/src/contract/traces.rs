@@ -85,7 +85,7 @@ pub fn same_answer_everywhere<S: StoreUnderTest>(
         };
         let now = clock.now();
         for later in edges(&answer, tick) {
-            clock.set(now.after(later));
+            clock.set(now.saturating_add(later));
             let wanted = expected.peek_n(KEY, cost).in_ticks(tick);
             assert_eq!(limiter.peek_n(KEY, cost), wanted, "{later:?} after {step:?} at {now:?}");
         }
@@ -112,7 +112,7 @@ pub fn same_answer_under_changes<S: StoreUnderTest>(
         let (Act::Check(cost), Some(answer)) = (step.act, answer) else { continue };
         let now = clock.now();
         for later in edges(&answer, tick) {
-            clock.set(now.after(later));
+            clock.set(now.saturating_add(later));
             let wanted = expected.peek_n(KEY, cost).in_ticks(tick);
             assert_eq!(limiter.peek_n(KEY, cost), wanted, "{later:?} after {step:?} at {now:?}");
         }

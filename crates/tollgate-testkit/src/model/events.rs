@@ -1,6 +1,6 @@
 //! Windows, logs and counters: all from a plain list of what was taken and when.
 
-use tollgate::{Align, CalendarUnit, Limit};
+use tollgate::{CalendarUnit, Limit, WindowStart};
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -56,9 +56,9 @@ impl Fixed {
     pub(super) fn new(limit: &Limit) -> Fixed {
         let window = limit.period().as_nanos();
         let windows = match limit.align() {
-            Align::Epoch => Windows::Epoch(window),
-            Align::First => Windows::First(window),
-            Align::Calendar(unit) => Windows::Calendar(unit, Zone::new(limit.zone_name())),
+            WindowStart::Epoch => Windows::Epoch(window),
+            WindowStart::FirstRequest => Windows::First(window),
+            WindowStart::Calendar(unit) => Windows::Calendar(unit, Zone::new(limit.zone_name())),
             other => unimplemented!("no model of {other:?} yet"),
         };
         Fixed { count: limit.capacity().into(), window, windows, events: Events::new() }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Align, Limit, ManualClock, Timestamp};
+use tollgate::{Algorithm, Limit, ManualClock, Timestamp, WindowStart};
 
 use super::limits::any_limits;
 use super::steps::{Mix, steps};
@@ -101,7 +101,7 @@ fn small_limits() -> impl Strategy<Value = Limit> {
         Limit::leaky_bucket,
         Limit::leaky_queue,
         Limit::fixed_window,
-        |count, window| Limit::fixed_window(count, window).from_first(),
+        |count, window| Limit::fixed_window(count, window).starting_at_first_request(),
         |count, _| Limit::calendar(count, tollgate::CalendarUnit::Day).zone("Europe/Paris"),
         Limit::sliding_log,
         Limit::sliding_counter,
@@ -138,8 +138,10 @@ fn with_count(limit: &Limit, count: u64) -> Limit {
         Algorithm::SlidingLog => Limit::sliding_log(count, period),
         Algorithm::SlidingCounter => Limit::sliding_counter(count, period),
         _ => match limit.align() {
-            Align::First => Limit::fixed_window(count, period).from_first(),
-            Align::Calendar(unit) => {
+            WindowStart::FirstRequest => {
+                Limit::fixed_window(count, period).starting_at_first_request()
+            }
+            WindowStart::Calendar(unit) => {
                 let zone = limit.zone_name().unwrap_or("UTC").to_owned();
                 Limit::calendar(count, unit).zone(zone)
             }

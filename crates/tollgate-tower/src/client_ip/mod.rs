@@ -28,7 +28,7 @@ pub use peer::PeerAddr;
 /// ```
 ///
 /// An IPv4 address that is written in IPv6 is the IPv4 address. The part of an address that is
-/// counted belongs to the rule's key ([`KeyPart::address`](tollgate::KeyPart::address)), or for a
+/// counted belongs to the rule's key ([`KeyAttribute::address`](tollgate::KeyAttribute::address)), or for a
 /// limiter to the layer ([`address_prefix`](crate::GateLayerBuilder::address_prefix)).
 #[derive(Clone)]
 pub struct ClientIp {

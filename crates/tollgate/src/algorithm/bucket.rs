@@ -6,7 +6,7 @@
 //!
 //! Words: the moment of the last take, and the parts owed then (low and high half).
 
-use super::{Packed, Words, rescale};
+use super::{PackedState, StateWords, rescale};
 use crate::bounds::MOST_EXACT;
 use crate::decision::BucketFigures;
 
@@ -22,7 +22,7 @@ pub(crate) struct Bucket {
     /// The parts owed by a key that has taken its whole capacity. Only of a bucket that packs.
     full: u64,
     /// Whether admitted units leave one by one.
-    shapes: bool,
+    is_queue: bool,
 }
 
 /// A cost in the parts of a bucket that packs.
@@ -40,12 +40,12 @@ pub(crate) struct BucketStep {
     /// Parts owed before the charge.
     before: u64,
     /// The state after it, should it be taken.
-    pub(crate) after: Packed,
+    pub(crate) after: PackedState,
 }
 
 /// A bucket's numbers for a store that counts time in microseconds, reduced anew.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MicroBucket {
+pub(crate) struct MicrosBucket {
     /// What a microsecond pays back.
     pub(crate) parts_per_micro: u64,
     pub(crate) parts_per_unit: u64,
@@ -54,7 +54,7 @@ pub(crate) struct MicroBucket {
     pub(crate) finer: u64,
 }
 
-impl MicroBucket {
+impl MicrosBucket {
     /// What a microsecond pays back, in the bucket's own parts.
     pub(crate) fn nano_parts(&self) -> u64 {
         self.parts_per_micro.saturating_mul(self.finer)
@@ -79,16 +79,16 @@ impl Bucket {
             parts_per_unit,
             capacity,
             full: capacity.saturating_mul(parts_per_unit),
-            shapes,
+            is_queue: shapes,
         }
     }
 
     /// Its numbers for a store of microseconds: exact, since the two rates are one fraction. The
     /// parts are its own if they fit, so that a converted debt rounds up as it does in memory.
-    pub(crate) fn in_micros(&self) -> MicroBucket {
+    pub(crate) fn in_micros(&self) -> MicrosBucket {
         let fits = self.parts_per_nano <= MOST_MICRO_PARTS / NANOS_PER_MICRO;
         let finer = if fits { 1 } else { gcd(NANOS_PER_MICRO, self.parts_per_unit) };
-        MicroBucket {
+        MicrosBucket {
             parts_per_micro: self.parts_per_nano.saturating_mul(NANOS_PER_MICRO / finer),
             parts_per_unit: self.parts_per_unit / finer,
             capacity: self.capacity,
@@ -98,8 +98,8 @@ impl Bucket {
 
     /// Whether admitted units leave one by one.
     #[inline(always)]
-    pub(crate) fn shapes(&self) -> bool {
-        self.shapes
+    pub(crate) fn is_queue(&self) -> bool {
+        self.is_queue
     }
 
     pub(super) fn capacity(&self) -> u64 {
@@ -134,13 +134,13 @@ impl Bucket {
     }
 
     #[inline(always)]
-    pub(crate) fn decide(&self, state: Words, now: u64, cost: u64) -> BucketFigures {
+    pub(crate) fn decide(&self, state: StateWords, now: u64, cost: u64) -> BucketFigures {
         let before = self.owed(state, now);
         let after = before.saturating_add(self.parts(cost));
         let allowed = cost <= self.capacity && after <= self.room();
         BucketFigures {
             allowed,
-            shapes: self.shapes,
+            shapes: self.is_queue,
             owed: if allowed { after } else { before },
             cost,
             capacity: self.capacity,
@@ -151,7 +151,7 @@ impl Bucket {
     }
 
     #[inline(always)]
-    pub(crate) fn take(&self, state: &mut Words, now: u64, cost: u64) {
+    pub(crate) fn take(&self, state: &mut StateWords, now: u64, cost: u64) {
         let owed = self.owed(*state, now).saturating_add(self.parts(cost));
         *state = words(state[0].max(now), owed);
     }
@@ -166,7 +166,7 @@ impl Bucket {
     /// [`decide`](Self::decide) and [`take`](Self::take) of a bucket that packs: all that can be
     /// allowed fits 64 bits.
     #[inline(always)]
-    pub(crate) fn step(&self, [at, owed]: Packed, now: u64, cost: BucketCost) -> BucketStep {
+    pub(crate) fn step(&self, [at, owed]: PackedState, now: u64, cost: BucketCost) -> BucketStep {
         let elapsed = now.saturating_sub(at);
         let before = owed.saturating_sub(elapsed.saturating_mul(self.parts_per_nano));
         let allowed = before <= cost.most;
@@ -180,7 +180,7 @@ impl Bucket {
     pub(crate) fn figures(&self, step: &BucketStep, at: u64, now: u64, cost: u64) -> BucketFigures {
         BucketFigures {
             allowed: step.allowed,
-            shapes: self.shapes,
+            shapes: self.is_queue,
             owed: u128::from(if step.allowed { step.after[1] } else { step.before }),
             cost,
             capacity: self.capacity,
@@ -190,13 +190,13 @@ impl Bucket {
         }
     }
 
-    pub(super) fn give_back(&self, state: &mut Words, now: u64, units: u64) {
+    pub(super) fn give_back(&self, state: &mut StateWords, now: u64, units: u64) {
         let owed = self.owed(*state, now).saturating_sub(self.parts(units));
         *state = words(state[0].max(now), owed);
     }
 
     /// Pays back `owed` parts, or what is owed if that is less; how many.
-    pub(crate) fn pay(&self, state: &mut Words, now: u64, owed: u128) -> u128 {
+    pub(crate) fn pay(&self, state: &mut StateWords, now: u64, owed: u128) -> u128 {
         let before = self.owed(*state, now);
         let paid = owed.min(before);
         *state = words(state[0].max(now), before - paid);
@@ -209,7 +209,7 @@ impl Bucket {
     }
 
     /// Gives back `units` less what was paid back from `since` to `now`.
-    pub(crate) fn give_back_since(&self, state: &mut Words, now: u64, since: u64, units: u64) {
+    pub(crate) fn give_back_since(&self, state: &mut StateWords, now: u64, since: u64, units: u64) {
         let at = state[0].max(now);
         let paid = u128::from(at.saturating_sub(since)) * u128::from(self.parts_per_nano);
         let back = self.parts(units).saturating_sub(paid);
@@ -217,7 +217,7 @@ impl Bucket {
     }
 
     /// Gives back a queue's turn, if nobody has been told a later one: what is told is told.
-    pub(super) fn give_back_turn(&self, state: &mut Words, now: u64, turn: u64, units: u64) {
+    pub(super) fn give_back_turn(&self, state: &mut StateWords, now: u64, turn: u64, units: u64) {
         let mut without = *state;
         self.give_back(&mut without, now, units);
         if self.fresh_at(without) == turn {
@@ -225,7 +225,7 @@ impl Bucket {
         }
     }
 
-    pub(crate) fn fresh_at(&self, state: Words) -> u64 {
+    pub(crate) fn fresh_at(&self, state: StateWords) -> u64 {
         let nanos = match u64::try_from(owed_then(state)) {
             // Most fit, and a wide division takes as long as ten others.
             Ok(owed) => owed.div_ceil(self.parts_per_nano),
@@ -239,7 +239,7 @@ impl Bucket {
 
     /// What is owed at `now`, in parts.
     #[inline]
-    pub(super) fn owed(&self, state: Words, now: u64) -> u128 {
+    pub(super) fn owed(&self, state: StateWords, now: u64) -> u128 {
         let elapsed = now.saturating_sub(state[0]);
         owed_then(state).saturating_sub(u128::from(elapsed) * u128::from(self.parts_per_nano))
     }
@@ -257,13 +257,13 @@ impl Bucket {
 }
 
 #[inline]
-fn owed_then([_, low, high]: Words) -> u128 {
+fn owed_then([_, low, high]: StateWords) -> u128 {
     u128::from(low) | u128::from(high) << 64
 }
 
 /// The state of a key that owes `owed` parts at `at`.
 #[inline]
-pub(crate) fn words(at: u64, owed: u128) -> Words {
+pub(crate) fn words(at: u64, owed: u128) -> StateWords {
     let low = owed & u128::from(u64::MAX);
     // Both halves are below 2^64 by the mask and the shift.
     [at, u64::try_from(low).unwrap_or(u64::MAX), u64::try_from(owed >> 64).unwrap_or(u64::MAX)]

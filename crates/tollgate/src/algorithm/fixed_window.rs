@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp as Moment, Zoned};
 
-use super::Words;
+use super::StateWords;
 use crate::decision::PlainFigures;
 use crate::limit::CalendarUnit;
 use crate::time::Timestamp;
@@ -16,12 +16,12 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FixedWindow {
     pub(crate) count: u64,
-    pub(crate) start: Start,
+    pub(crate) start: WindowBoundary,
 }
 
 /// Where windows begin.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Start {
+pub(crate) enum WindowBoundary {
     Epoch { window: u64 },
     First { window: u64 },
     Calendar { unit: CalendarUnit, zone: TimeZone },
@@ -29,7 +29,7 @@ pub(crate) enum Start {
 
 impl FixedWindow {
     #[inline]
-    pub(super) fn decide(&self, state: Words, now: u64, cost: u64) -> PlainFigures {
+    pub(super) fn decide(&self, state: StateWords, now: u64, cost: u64) -> PlainFigures {
         let [end, used] = self.current(state, now);
         let allowed = cost <= self.count && used <= self.count - cost;
         let used = if allowed { used + cost } else { used };
@@ -48,39 +48,39 @@ impl FixedWindow {
     }
 
     #[inline]
-    pub(super) fn take(&self, state: &mut Words, now: u64, cost: u64) {
+    pub(super) fn take(&self, state: &mut StateWords, now: u64, cost: u64) {
         let [end, used] = self.current(*state, now);
         *state = [end, used.saturating_add(cost), 0];
     }
 
-    pub(super) fn give_back(&self, state: &mut Words, taken_at: u64, units: u64) {
+    pub(super) fn give_back(&self, state: &mut StateWords, taken_at: u64, units: u64) {
         let [end, used, _] = *state;
         // What was taken in an earlier window is gone with it.
         let in_window = taken_at >= end || self.start.end_after(taken_at) == end;
         if in_window
-            || matches!(self.start, Start::First { window } if taken_at >= end.saturating_sub(window))
+            || matches!(self.start, WindowBoundary::First { window } if taken_at >= end.saturating_sub(window))
         {
             state[1] = used.saturating_sub(units);
         }
     }
 
-    pub(super) fn fresh_at([end, used, _]: Words) -> u64 {
+    pub(super) fn fresh_at([end, used, _]: StateWords) -> u64 {
         if used == 0 { 0 } else { end }
     }
 
     /// The end of the window that a take at `now` is counted in.
-    pub(crate) fn end(&self, state: Words, now: u64) -> u64 {
+    pub(crate) fn end(&self, state: StateWords, now: u64) -> u64 {
         self.current(state, now)[0]
     }
 
     /// The units that count at `now`.
-    pub(super) fn used(&self, state: Words, now: u64) -> u64 {
+    pub(super) fn used(&self, state: StateWords, now: u64) -> u64 {
         self.current(state, now)[1]
     }
 
     /// Whether `now` is earlier than the start of the stored window by more than a window.
     #[inline]
-    pub(super) fn is_stepped(&self, state: Words, now: u64) -> bool {
+    pub(super) fn is_stepped(&self, state: StateWords, now: u64) -> bool {
         let [end, used, _] = state;
         let length = self.start.length();
         // A look at the calendar takes long. No window of it is half again as long as its nominal
@@ -91,7 +91,7 @@ impl FixedWindow {
     }
 
     /// The start of the stored window if that is later than `now`, otherwise 0.
-    pub(super) fn start_of_stored(&self, [end, used, _]: Words, now: u64) -> u64 {
+    pub(super) fn start_of_stored(&self, [end, used, _]: StateWords, now: u64) -> u64 {
         if used == 0 || now >= end || self.start.holds(now, end) {
             return 0;
         }
@@ -99,34 +99,38 @@ impl FixedWindow {
     }
 
     /// The state as of `from`, moved to the earlier moment `to`.
-    pub(super) fn moved(&self, [end, used, _]: Words, from: u64, to: u64) -> Words {
+    pub(super) fn moved(&self, [end, used, _]: StateWords, from: u64, to: u64) -> StateWords {
         if from >= end || used == 0 {
             return [0; 3];
         }
         match self.start {
-            Start::First { .. } => [end.saturating_sub(from.saturating_sub(to)), used, 0],
-            Start::Epoch { .. } | Start::Calendar { .. } => [self.start.end_after(to), used, 0],
+            WindowBoundary::First { .. } => [end.saturating_sub(from.saturating_sub(to)), used, 0],
+            WindowBoundary::Epoch { .. } | WindowBoundary::Calendar { .. } => {
+                [self.start.end_after(to), used, 0]
+            }
         }
     }
 
     /// The end of the window that `now` is in, and what was taken in it. A window of which all was
     /// given back is as good as none: the next take begins its own.
     #[inline]
-    fn current(&self, [end, used, _]: Words, now: u64) -> [u64; 2] {
+    fn current(&self, [end, used, _]: StateWords, now: u64) -> [u64; 2] {
         if now < end && used > 0 { [end, used] } else { [self.start.end_after(now), 0] }
     }
 }
 
-impl Start {
+impl WindowBoundary {
     /// The end of the window that a first request at `now` would be in; always later than `now`.
     #[inline]
     pub(crate) fn end_after(&self, now: u64) -> u64 {
         match self {
             // Both are below 2^63, by `Timestamp::MAX` and `MAX_PERIOD`.
-            Start::Epoch { window } => now - now % window + window,
-            Start::First { window } => now + window,
+            WindowBoundary::Epoch { window } => now - now % window + window,
+            WindowBoundary::First { window } => now + window,
             // A calendar that knows no end, as none does today, ends with the last moment.
-            Start::Calendar { unit, zone } => calendar_end(now, *unit, zone).unwrap_or(u64::MAX),
+            WindowBoundary::Calendar { unit, zone } => {
+                calendar_end(now, *unit, zone).unwrap_or(u64::MAX)
+            }
         }
     }
 
@@ -134,23 +138,25 @@ impl Start {
     #[inline]
     pub(crate) fn length(&self) -> u64 {
         match self {
-            Start::Epoch { window } | Start::First { window } => *window,
-            Start::Calendar { unit, .. } => unit.nominal_nanos(),
+            WindowBoundary::Epoch { window } | WindowBoundary::First { window } => *window,
+            WindowBoundary::Calendar { unit, .. } => unit.nominal_nanos(),
         }
     }
 
     /// Whether `now` is in the window that ends at `end`, or later.
     fn holds(&self, now: u64, end: u64) -> bool {
         match self {
-            Start::Epoch { window } | Start::First { window } => end.saturating_sub(now) <= *window,
-            Start::Calendar { .. } => self.end_after(now) >= end,
+            WindowBoundary::Epoch { window } | WindowBoundary::First { window } => {
+                end.saturating_sub(now) <= *window
+            }
+            WindowBoundary::Calendar { .. } => self.end_after(now) >= end,
         }
     }
 
     /// The start of the window that ends at `end`. Searches the calendar: for rare calls.
     fn start_before(&self, end: u64) -> u64 {
         let length = self.length();
-        if !matches!(self, Start::Calendar { .. }) {
+        if !matches!(self, WindowBoundary::Calendar { .. }) {
             return end.saturating_sub(length);
         }
         // No window is twice as long as its nominal length.

@@ -15,47 +15,47 @@ mod sliding_counter;
 mod sliding_log;
 
 pub(crate) use bucket::{
-    Bucket, BucketCost, BucketStep, MOST_MICRO_PARTS, MicroBucket, words as bucket_words,
+    Bucket, BucketCost, BucketStep, MOST_MICRO_PARTS, MicrosBucket, words as bucket_words,
 };
-pub(crate) use fixed_window::{FixedWindow, Start};
+pub(crate) use fixed_window::{FixedWindow, WindowBoundary};
 pub(crate) use rescale::StateConversion;
 pub(crate) use sliding_counter::{SlidingCounter, until_weight_is};
-pub(crate) use sliding_log::{Log, SlidingLog};
+pub(crate) use sliding_log::{EventLog, SlidingLog};
 
 use crate::decision::{Figures, PlainFigures};
 use crate::limit::Plan;
 use crate::time::Timestamp;
 
 /// What most algorithms keep of a key: a moment and two numbers, their meaning the algorithm's own.
-pub(crate) type Words = [u64; 3];
+pub(crate) type StateWords = [u64; 3];
 
-/// [`Words`] as a table keeps them where the limit's numbers are small enough.
-pub(crate) type Packed = [u64; 2];
+/// [`StateWords`] as a table keeps them where the limit's numbers are small enough.
+pub(crate) type PackedState = [u64; 2];
 
 /// A key's state, to look at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StateRef<'a> {
-    Words(Words),
-    Log(&'a Log),
+    Words(StateWords),
+    Log(&'a EventLog),
 }
 
 /// A key's state, to change.
 #[derive(Debug)]
 pub(crate) enum StateMut<'a> {
-    Words(&'a mut Words),
-    Log(&'a mut Log),
+    Words(&'a mut StateWords),
+    Log(&'a mut EventLog),
 }
 
 /// A key's state, owned.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
-    Words(Words),
-    Log(Log),
+    Words(StateWords),
+    Log(EventLog),
 }
 
 /// What is known of units that are given back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum TakenAt {
     Whenever,
     /// They were taken at this moment, or before.
     At(Timestamp),
@@ -112,14 +112,14 @@ impl Plan {
     }
 
     /// Gives back `units`, the latest first, never above full.
-    pub(crate) fn give_back(&self, state: StateMut<'_>, now: u64, taken: Taken, units: u64) {
+    pub(crate) fn give_back(&self, state: StateMut<'_>, now: u64, taken: TakenAt, units: u64) {
         let taken_at = match taken {
-            Taken::Whenever => u64::MAX,
-            Taken::At(moment) | Taken::Turn(moment) => moment.as_nanos(),
+            TakenAt::Whenever => u64::MAX,
+            TakenAt::At(moment) | TakenAt::Turn(moment) => moment.as_nanos(),
         };
         match (self, state) {
             (Plan::Bucket(bucket), StateMut::Words(words)) => match taken {
-                Taken::Turn(turn) => bucket.give_back_turn(words, now, turn.as_nanos(), units),
+                TakenAt::Turn(turn) => bucket.give_back_turn(words, now, turn.as_nanos(), units),
                 _ => bucket.give_back(words, now, units),
             },
             (Plan::FixedWindow(window), StateMut::Words(words)) => {
@@ -181,12 +181,12 @@ impl Plan {
     /// A new key's state.
     pub(crate) fn fresh(&self) -> State {
         match self {
-            Plan::SlidingLog(_) => State::Log(Log::default()),
+            Plan::SlidingLog(_) => State::Log(EventLog::default()),
             _ => State::Words([0; 3]),
         }
     }
 
-    /// Whether a key's state fits into [`Packed`]: true but for logs and for enormous numbers.
+    /// Whether a key's state fits into [`PackedState`]: true but for logs and for enormous numbers.
     pub(crate) fn packs(&self) -> bool {
         match self {
             Plan::Bucket(bucket) => bucket.packs(),
@@ -198,7 +198,7 @@ impl Plan {
 
     /// The state in two words; a debt that does not fit is cut to the largest that does.
     #[inline]
-    pub(crate) fn pack(&self, [at, low, high]: Words) -> Packed {
+    pub(crate) fn pack(&self, [at, low, high]: StateWords) -> PackedState {
         match self {
             Plan::SlidingCounter(_) => {
                 let [low, high] = [low, high].map(|count| count.min(u64::from(u32::MAX)));
@@ -211,7 +211,7 @@ impl Plan {
 
     /// The inverse of [`pack`](Self::pack).
     #[inline]
-    pub(crate) fn unpack(&self, [at, numbers]: Packed) -> Words {
+    pub(crate) fn unpack(&self, [at, numbers]: PackedState) -> StateWords {
         match self {
             Plan::SlidingCounter(_) => [at, numbers & u64::from(u32::MAX), numbers >> 32],
             _ => [at, numbers, 0],
@@ -227,15 +227,15 @@ fn mismatch(plan: &Plan, state: &StateMut<'_>) {
 
 impl StateRef<'_> {
     #[inline]
-    pub(crate) fn words(&self) -> Words {
+    pub(crate) fn words(&self) -> StateWords {
         match self {
             StateRef::Words(words) => *words,
             StateRef::Log(_) => [0; 3],
         }
     }
 
-    fn log(&self) -> &Log {
-        static EMPTY: Log = Log::new();
+    fn log(&self) -> &EventLog {
+        static EMPTY: EventLog = EventLog::new();
         match self {
             StateRef::Words(_) => &EMPTY,
             StateRef::Log(log) => log,

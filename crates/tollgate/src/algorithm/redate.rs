@@ -3,7 +3,7 @@
 //! Behind the newest moment of a state by no more than the horizon, the state's own moment is used.
 //! Further behind, the state is re-dated: what counted then counts now, and recovers from now on.
 
-use super::{Log, State, StateRef};
+use super::{EventLog, State, StateRef};
 use crate::limit::Plan;
 use crate::time::Timestamp;
 
@@ -70,7 +70,7 @@ impl Plan {
             Plan::SlidingLog(log) => {
                 let back = from.saturating_sub(to);
                 let entries = log.live(state.log(), from);
-                State::Log(Log::from_entries(
+                State::Log(EventLog::from_entries(
                     entries.entries().map(|(at, units)| (at.saturating_sub(back), units)),
                 ))
             }

@@ -4,7 +4,7 @@
 //! is exact until the end, and is rounded up once, to what the new algorithm counts in: a part of a
 //! bucket's unit, or a unit of anything else.
 
-use super::{Log, State, StateRef, bucket};
+use super::{EventLog, State, StateRef, bucket};
 use crate::limit::Plan;
 
 /// A state that was brought under a limit.
@@ -53,7 +53,7 @@ impl Plan {
     fn commutes_with(&self, old: &Plan) -> bool {
         match (self, old) {
             (Plan::Bucket(new), Plan::Bucket(old)) => {
-                new.shapes() == old.shapes() && new.has_horizon_of(old)
+                new.is_queue() == old.is_queue() && new.has_horizon_of(old)
             }
             (Plan::FixedWindow(new), Plan::FixedWindow(old)) => new.start == old.start,
             (Plan::SlidingLog(new), Plan::SlidingLog(old)) => new.window == old.window,
@@ -112,7 +112,7 @@ impl Plan {
 
 /// Scales the sum of each entry and all newer ones, not each entry: so no sum that counts at a
 /// later moment is rounded more than once, and none rounds down.
-fn scaled_log(log: &Log, scaled: impl Fn(u64) -> u64) -> Log {
+fn scaled_log(log: &EventLog, scaled: impl Fn(u64) -> u64) -> EventLog {
     let mut entries: Vec<(u64, u64)> = log.entries().collect();
     let (mut sum, mut scaled_sum) = (0_u64, 0_u64);
     for (_, units) in entries.iter_mut().rev() {
@@ -121,7 +121,7 @@ fn scaled_log(log: &Log, scaled: impl Fn(u64) -> u64) -> Log {
         scaled_sum = scaled(sum);
         *units = scaled_sum - before;
     }
-    Log::from_entries(entries.into_iter().filter(|(_, units)| *units > 0))
+    EventLog::from_entries(entries.into_iter().filter(|(_, units)| *units > 0))
 }
 
 impl StateRef<'_> {

@@ -2,7 +2,7 @@
 //!
 //! Words: the moment of the last take, what was taken in its window, and in the window before.
 
-use super::Words;
+use super::StateWords;
 use crate::decision::CounterFigures;
 
 /// A checked sliding counter.
@@ -17,7 +17,7 @@ const MOST_PACKED: u64 = 1 << 30;
 
 /// A key's counts as they stand at a moment.
 #[derive(Clone, Copy, Debug)]
-struct View {
+struct CounterView {
     current: u64,
     previous: u64,
     /// How much of the current window has passed.
@@ -30,8 +30,8 @@ impl SlidingCounter {
     }
 
     #[inline]
-    pub(super) fn decide(&self, state: Words, now: u64, cost: u64) -> CounterFigures {
-        let View { current, previous, into } = self.view(state, now);
+    pub(super) fn decide(&self, state: StateWords, now: u64, cost: u64) -> CounterFigures {
+        let CounterView { current, previous, into } = self.view(state, now);
         let allowed = match self.count.checked_sub(current).and_then(|left| left.checked_sub(cost))
         {
             Some(left) => weight_is_at_most(previous, self.window - into, self.window, left),
@@ -50,13 +50,13 @@ impl SlidingCounter {
     }
 
     #[inline]
-    pub(super) fn take(&self, state: &mut Words, now: u64, cost: u64) {
-        let View { current, previous, .. } = self.view(*state, now);
+    pub(super) fn take(&self, state: &mut StateWords, now: u64, cost: u64) {
+        let CounterView { current, previous, .. } = self.view(*state, now);
         *state = [state[0].max(now), current.saturating_add(cost), previous];
     }
 
-    pub(super) fn give_back(&self, state: &mut Words, now: u64, taken_at: u64, units: u64) {
-        let View { current, previous, into } = self.view(*state, now);
+    pub(super) fn give_back(&self, state: &mut StateWords, now: u64, taken_at: u64, units: u64) {
+        let CounterView { current, previous, into } = self.view(*state, now);
         let at = state[0].max(now);
         let began = at - into;
         let from_current = if taken_at >= began { units.min(current) } else { 0 };
@@ -71,15 +71,15 @@ impl SlidingCounter {
 
     /// The moment from which neither count weighs anything, also under a limit of a larger count:
     /// a count that weighs less than one unit here may weigh more there.
-    pub(super) fn fresh_at(&self, state: Words) -> u64 {
-        let View { current, previous, into } = self.view(state, state[0]);
+    pub(super) fn fresh_at(&self, state: StateWords) -> u64 {
+        let CounterView { current, previous, into } = self.view(state, state[0]);
         let windows = if current > 0 { 2 } else { u64::from(previous > 0) };
         if windows == 0 { 0 } else { (state[0] - into).saturating_add(windows * self.window) }
     }
 
     /// The units that count at `now`.
-    pub(super) fn used(&self, state: Words, now: u64) -> u64 {
-        let View { current, previous, into } = self.view(state, now);
+    pub(super) fn used(&self, state: StateWords, now: u64) -> u64 {
+        let CounterView { current, previous, into } = self.view(state, now);
         let weight =
             u128::from(previous) * u128::from(self.window - into) / u128::from(self.window);
         current.saturating_add(u64::try_from(weight).unwrap_or(u64::MAX))
@@ -87,7 +87,7 @@ impl SlidingCounter {
 
     /// Whether `now` is earlier than the last take by more than two windows.
     #[inline]
-    pub(super) fn is_stepped(&self, [last, current, previous]: Words, now: u64) -> bool {
+    pub(super) fn is_stepped(&self, [last, current, previous]: StateWords, now: u64) -> bool {
         current.saturating_add(previous) > 0 && last.saturating_sub(now) > 2 * self.window
     }
 
@@ -97,14 +97,14 @@ impl SlidingCounter {
     }
 
     #[inline]
-    fn view(&self, [last, current, previous]: Words, now: u64) -> View {
+    fn view(&self, [last, current, previous]: StateWords, now: u64) -> CounterView {
         let began = last - last % self.window;
         let into = now.max(last) - began;
         if into < self.window {
-            return View { current, previous, into };
+            return CounterView { current, previous, into };
         }
         let previous = if into - self.window < self.window { current } else { 0 };
-        View { current: 0, previous, into: into % self.window }
+        CounterView { current: 0, previous, into: into % self.window }
     }
 }
 

@@ -17,26 +17,26 @@ pub(crate) struct SlidingLog {
 
 /// What one key was admitted, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log {
-    entries: VecDeque<Entry>,
+pub(crate) struct EventLog {
+    entries: VecDeque<LogEntry>,
     /// The running total before the first entry. Totals wrap; only their differences count.
     before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct LogEntry {
     at: u64,
     total: u64,
 }
 
-impl Log {
-    pub(crate) const fn new() -> Log {
-        Log { entries: VecDeque::new(), before: 0 }
+impl EventLog {
+    pub(crate) const fn new() -> EventLog {
+        EventLog { entries: VecDeque::new(), before: 0 }
     }
 
     /// A log of these moments and units, oldest first.
-    pub(crate) fn from_entries(entries: impl IntoIterator<Item = (u64, u64)>) -> Log {
-        let mut log = Log::new();
+    pub(crate) fn from_entries(entries: impl IntoIterator<Item = (u64, u64)>) -> EventLog {
+        let mut log = EventLog::new();
         for (at, units) in entries {
             log.add(at.max(log.seen()), units);
         }
@@ -55,7 +55,7 @@ impl Log {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<LogEntry>()
     }
 
     /// The moment of the last entry.
@@ -79,7 +79,7 @@ impl Log {
         let total = self.total().wrapping_add(units);
         match self.entries.back_mut() {
             Some(last) if last.at == at => last.total = total,
-            _ => self.entries.push_back(Entry { at, total }),
+            _ => self.entries.push_back(LogEntry { at, total }),
         }
     }
 
@@ -103,7 +103,7 @@ impl Log {
 }
 
 impl SlidingLog {
-    pub(super) fn decide(&self, log: &Log, now: u64, cost: u64) -> PlainFigures {
+    pub(super) fn decide(&self, log: &EventLog, now: u64, cost: u64) -> PlainFigures {
         let first = self.first_in_view(log, now);
         let gone = log.total_before(first);
         let used = log.total().wrapping_sub(gone);
@@ -127,7 +127,7 @@ impl SlidingLog {
         }
     }
 
-    pub(super) fn take(&self, log: &mut Log, now: u64, cost: u64) {
+    pub(super) fn take(&self, log: &mut EventLog, now: u64, cost: u64) {
         let first = self.first_in_view(log, now);
         let used = log.total().wrapping_sub(log.total_before(first));
         for _ in 0..first.min(LOG_DROPS_PER_CALL) {
@@ -147,25 +147,25 @@ impl SlidingLog {
         }
     }
 
-    pub(super) fn give_back(&self, log: &mut Log, now: u64, taken_at: u64, units: u64) {
+    pub(super) fn give_back(&self, log: &mut EventLog, now: u64, taken_at: u64, units: u64) {
         let first = self.first_in_view(log, now);
         let in_view = log.total().wrapping_sub(log.total_before(first));
         log.remove(taken_at, units.min(in_view));
     }
 
-    pub(super) fn fresh_at(&self, log: &Log) -> u64 {
+    pub(super) fn fresh_at(&self, log: &EventLog) -> u64 {
         if log.entries.is_empty() { 0 } else { log.seen() + self.window }
     }
 
     /// The units that count at `now`.
-    pub(super) fn used(&self, log: &Log, now: u64) -> u64 {
+    pub(super) fn used(&self, log: &EventLog, now: u64) -> u64 {
         log.total().wrapping_sub(log.total_before(self.first_in_view(log, now)))
     }
 
     /// The entries that count at `now`.
-    pub(super) fn live(&self, log: &Log, now: u64) -> Log {
+    pub(super) fn live(&self, log: &EventLog, now: u64) -> EventLog {
         let first = self.first_in_view(log, now);
-        Log {
+        EventLog {
             entries: log.entries.range(first..).copied().collect(),
             before: log.total_before(first),
         }
@@ -173,13 +173,13 @@ impl SlidingLog {
 
     /// Whether `now` is earlier than the last entry by more than the window.
     #[inline]
-    pub(super) fn is_stepped(&self, log: &Log, now: u64) -> bool {
+    pub(super) fn is_stepped(&self, log: &EventLog, now: u64) -> bool {
         log.seen().saturating_sub(now) > self.window
     }
 
     /// The wait until one unit more than now is there: the oldest leaves, or where there is a debt,
     /// enough of them.
-    fn next_after(&self, log: &Log, first: usize, [after, newest, now]: [u64; 3]) -> u64 {
+    fn next_after(&self, log: &EventLog, first: usize, [after, newest, now]: [u64; 3]) -> u64 {
         let in_view = log.total().wrapping_sub(log.total_before(first));
         let leaving = after.saturating_sub(self.count) + 1;
         if after == 0 {
@@ -192,13 +192,13 @@ impl SlidingLog {
     }
 
     /// The first entry that still counts at `now`: at its moment plus the window it is gone.
-    fn first_in_view(&self, log: &Log, now: u64) -> usize {
+    fn first_in_view(&self, log: &EventLog, now: u64) -> usize {
         let now = log.seen().max(now);
         log.entries.partition_point(|entry| entry.at + self.window <= now)
     }
 
     /// The moment at which the running total of what has left reaches `total`.
-    fn when_gone(&self, log: &Log, total: u64, first: usize) -> u64 {
+    fn when_gone(&self, log: &EventLog, total: u64, first: usize) -> u64 {
         let gone = log.total_before(first);
         let wanted = total.wrapping_sub(gone);
         // Not before `first`: what has left lies below `gone`, and its distance wraps to any number.

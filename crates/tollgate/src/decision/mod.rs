@@ -1,4 +1,4 @@
-//! The answer: `Decision`, and `Status`, which answers nothing and tells how a key stands.
+//! The answer: `Decision`, and `KeyStatus`, which answers nothing and tells how a key stands.
 
 mod figures;
 mod numbers;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub(crate) use figures::{BucketFigures, CounterFigures, Figures, PlainFigures};
-use numbers::{Form, Numbers};
+use numbers::{FigureForm, FigureWords};
 
 /// The answer to a check.
 ///
@@ -28,9 +28,9 @@ use numbers::{Form, Numbers};
 /// ```
 #[derive(Clone, Copy)]
 pub struct Decision {
-    numbers: Numbers,
-    form: Form,
-    kind: Kind,
+    numbers: FigureWords,
+    form: FigureForm,
+    kind: DecisionKind,
 }
 
 // A cache line, or less where numbers are aligned to less.
@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<Decision>() <= 64);
 
 /// What was decided, small: what is wrong with a cost is worked out when it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DecisionKind {
     Allowed,
     Denied,
     Invalid,
@@ -74,34 +74,34 @@ const SECOND: u64 = 1_000_000_000;
 impl Decision {
     /// Where nothing is counted.
     pub(crate) const UNLIMITED: Decision =
-        Decision::plain(Kind::Allowed, [u64::MAX, 1, u64::MAX, 0, 0, 0, 0]);
+        Decision::plain(DecisionKind::Allowed, [u64::MAX, 1, u64::MAX, 0, 0, 0, 0]);
 
     /// Where the store is away and nobody knows more: ask again in a second.
     pub(crate) const AWAY: Decision =
-        Decision::plain(Kind::Denied, [0, 1, 0, SECOND, SECOND, SECOND, 0]);
+        Decision::plain(DecisionKind::Denied, [0, 1, 0, SECOND, SECOND, SECOND, 0]);
 
-    const fn plain(kind: Kind, numbers: Numbers) -> Decision {
-        Decision { numbers, form: Form::Plain, kind }
+    const fn plain(kind: DecisionKind, numbers: FigureWords) -> Decision {
+        Decision { numbers, form: FigureForm::Plain, kind }
     }
 
     #[inline(always)]
     pub(crate) fn new(figures: Figures, cost: u64) -> Decision {
         // A cost of 0 is allowed in every state, also in debt, and waits for no turn.
         if cost == 0 {
-            return Decision::of(figures.without_delay(), Kind::Allowed);
+            return Decision::of(figures.without_delay(), DecisionKind::Allowed);
         }
         let kind = if cost > figures.limit() {
-            Kind::Invalid
+            DecisionKind::Invalid
         } else if figures.allowed() {
-            Kind::Allowed
+            DecisionKind::Allowed
         } else {
-            Kind::Denied
+            DecisionKind::Denied
         };
         Decision::of(figures, kind)
     }
 
     #[inline(always)]
-    fn of(figures: Figures, kind: Kind) -> Decision {
+    fn of(figures: Figures, kind: DecisionKind) -> Decision {
         let (form, numbers) = figures.into_numbers();
         Decision { numbers, form, kind }
     }
@@ -115,33 +115,33 @@ impl Decision {
     /// no cost.
     #[inline(always)]
     pub(crate) fn allowed(figures: Figures) -> Decision {
-        Decision::of(figures, Kind::Allowed)
+        Decision::of(figures, DecisionKind::Allowed)
     }
 
     /// How the same key stands to a cost that can never be.
     pub(crate) fn never(self, cost: u64) -> Decision {
-        Decision::of(self.figures().with_cost(cost), Kind::Invalid)
+        Decision::of(self.figures().with_cost(cost), DecisionKind::Invalid)
     }
 
     /// Whether to go ahead.
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.kind == Kind::Allowed
+        self.kind == DecisionKind::Allowed
     }
 
     /// Whether the cost itself is wrong.
     #[inline]
     pub(crate) fn is_invalid(&self) -> bool {
-        self.kind == Kind::Invalid
+        self.kind == DecisionKind::Invalid
     }
 
     /// What was decided, to match on.
     pub fn outcome(&self) -> Outcome {
         let (cost, limit) = (self.figures().cost(), self.limit());
         match self.kind {
-            Kind::Allowed => Outcome::Allowed,
-            Kind::Denied => Outcome::Denied,
-            Kind::Invalid => Outcome::Invalid(CostError::ExceedsCapacity { cost, limit }),
+            DecisionKind::Allowed => Outcome::Allowed,
+            DecisionKind::Denied => Outcome::Denied,
+            DecisionKind::Invalid => Outcome::Invalid(CostError::ExceedsCapacity { cost, limit }),
         }
     }
 
@@ -182,9 +182,9 @@ impl Decision {
     /// allowed, `None` where it never will be.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
-            Kind::Allowed => Some(Duration::ZERO),
-            Kind::Denied => Some(Duration::from_nanos(self.figures().retry_after())),
-            Kind::Invalid => None,
+            DecisionKind::Allowed => Some(Duration::ZERO),
+            DecisionKind::Denied => Some(Duration::from_nanos(self.figures().retry_after())),
+            DecisionKind::Invalid => None,
         }
     }
 
@@ -196,7 +196,7 @@ impl Decision {
     /// After how long more units can be taken than now if nothing else arrives: a bucket's next
     /// unit, the end of a fixed window, the moment a log's oldest units leave. Zero where the key
     /// is as good as new.
-    pub fn next_after(&self) -> Duration {
+    pub fn next_unit_after(&self) -> Duration {
         Duration::from_nanos(self.figures().next_after())
     }
 
@@ -270,25 +270,25 @@ impl std::error::Error for CostError {}
 /// assert!(limiter.check_n("ana", 4).is_allowed());
 /// let status = limiter.status("ana");
 /// assert_eq!((status.used(), status.remaining(), status.limit()), (4, 6, 10));
-/// assert!(limiter.status("ben").is_new());
+/// assert!(limiter.status("ben").is_fresh());
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Status {
+pub struct KeyStatus {
     /// Of a decision on nothing: how the key stands.
     stands: Figures,
     /// Of a decision on one unit: when the next one passes.
     next: Figures,
 }
 
-impl Status {
+impl KeyStatus {
     /// From the figures of decisions on no unit and on one, neither taken.
-    pub(crate) fn new([stands, next]: [Figures; 2]) -> Status {
-        Status { stands, next }
+    pub(crate) fn new([stands, next]: [Figures; 2]) -> KeyStatus {
+        KeyStatus { stands, next }
     }
 
     /// Whether the key is as good as one never seen.
-    pub fn is_new(&self) -> bool {
+    pub fn is_fresh(&self) -> bool {
         self.stands.reset_after() == 0
     }
 
@@ -318,7 +318,7 @@ impl Status {
     }
 }
 
-impl fmt::Debug for Status {
+impl fmt::Debug for KeyStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Status")
             .field("limit", &self.limit())

@@ -4,11 +4,11 @@
 use super::figures::{BucketFigures, CounterFigures, Figures, PlainFigures};
 
 /// Of whatever form: the limit, the cost, and five more.
-pub(super) type Numbers = [u64; 7];
+pub(super) type FigureWords = [u64; 7];
 
 /// What the numbers of a decision mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum FigureForm {
     Bucket,
     /// A bucket whose units leave one by one.
     Queue,
@@ -19,34 +19,40 @@ pub(super) enum Form {
 impl Figures {
     /// All but whether it is allowed, which a decision says itself.
     #[inline(always)]
-    pub(super) fn into_numbers(self) -> (Form, Numbers) {
+    pub(super) fn into_numbers(self) -> (FigureForm, FigureWords) {
         match self {
             Figures::Bucket(figures) => {
                 let BucketFigures { capacity, cost, parts_per_nano, parts_per_unit, .. } = figures;
                 let [low, high] = halves(figures.owed);
-                let form = if figures.shapes { Form::Queue } else { Form::Bucket };
+                let form = if figures.shapes { FigureForm::Queue } else { FigureForm::Bucket };
                 let rate = [parts_per_nano, parts_per_unit];
                 (form, [capacity, cost, rate[0], rate[1], low, high, figures.behind])
             }
             Figures::Counter(figures) => {
                 let CounterFigures { limit, cost, current, previous, into, window, .. } = figures;
-                (Form::Counter, [limit, cost, current, previous, into, window, figures.behind])
+                (
+                    FigureForm::Counter,
+                    [limit, cost, current, previous, into, window, figures.behind],
+                )
             }
             Figures::Plain(figures) => {
                 let PlainFigures { limit, cost, remaining, retry_after, .. } = figures;
                 let PlainFigures { reset_after, next_after, delay, .. } = figures;
-                (Form::Plain, [limit, cost, remaining, retry_after, reset_after, next_after, delay])
+                (
+                    FigureForm::Plain,
+                    [limit, cost, remaining, retry_after, reset_after, next_after, delay],
+                )
             }
         }
     }
 
     #[inline]
-    pub(super) fn from_numbers(allowed: bool, form: Form, numbers: Numbers) -> Figures {
+    pub(super) fn from_numbers(allowed: bool, form: FigureForm, numbers: FigureWords) -> Figures {
         let [limit, cost, a, b, c, d, e] = numbers;
         match form {
-            Form::Bucket | Form::Queue => Figures::Bucket(BucketFigures {
+            FigureForm::Bucket | FigureForm::Queue => Figures::Bucket(BucketFigures {
                 allowed,
-                shapes: form == Form::Queue,
+                shapes: form == FigureForm::Queue,
                 owed: u128::from(c) | u128::from(d) << 64,
                 cost,
                 capacity: limit,
@@ -54,7 +60,7 @@ impl Figures {
                 parts_per_unit: b,
                 behind: e,
             }),
-            Form::Counter => Figures::Counter(CounterFigures {
+            FigureForm::Counter => Figures::Counter(CounterFigures {
                 allowed,
                 limit,
                 cost,
@@ -64,7 +70,7 @@ impl Figures {
                 window: d,
                 behind: e,
             }),
-            Form::Plain => Figures::Plain(PlainFigures {
+            FigureForm::Plain => Figures::Plain(PlainFigures {
                 allowed,
                 limit,
                 cost,

@@ -88,8 +88,8 @@ pub(crate) fn evaluate(
     }
     let is_allowed = !is_blocked && !limits.is_denied && !limits.is_invalid;
     let reason = match () {
-        () if limits.is_invalid => Reason::Error,
-        () if is_blocked => Reason::Block,
+        () if limits.is_invalid => Reason::InvalidRequest,
+        () if is_blocked => Reason::Blocked,
         () if limits.has_limits => Reason::Limits,
         () => Reason::NoRule,
     };
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(short(charge, &rules), (true, Reason::NoRule, vec![0], vec![1]));
         assert_eq!(
             short(charge, &[blocked(rule(UNLIMITED))]),
-            (false, Reason::Block, vec![], vec![])
+            (false, Reason::Blocked, vec![], vec![])
         );
     }
 
@@ -188,9 +188,9 @@ mod tests {
     fn blocked_request_and_request_with_an_invalid_cost_start_no_block() {
         let charge = EvaluationMode::Charge;
         let rules = [blocked(rule(ALLOWED)), rule(DENIED)];
-        assert_eq!(short(charge, &rules), (false, Reason::Block, vec![], vec![]));
+        assert_eq!(short(charge, &rules), (false, Reason::Blocked, vec![], vec![]));
         let rules = [blocked(rule(INVALID)), rule(DENIED)];
-        assert_eq!(short(charge, &rules), (false, Reason::Error, vec![], vec![]));
+        assert_eq!(short(charge, &rules), (false, Reason::InvalidRequest, vec![], vec![]));
         let rules = [rule(DENIED), shadow(INVALID)];
         assert_eq!(short(charge, &rules), (false, Reason::Limits, vec![], vec![0, 1]));
     }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::attributes::Attribute;
+use super::attributes::AttributeId;
 use crate::policy::{
-    AddressAttributes, AddressPrefix, CanonicalAddress, Client, KeyPart, Policy, Request,
+    AddressAttributes, AddressPrefix, CanonicalAddress, Client, KeyAttribute, Policy, Request,
     canonical_address, normalize_path, parse_address, uri_path,
 };
 
@@ -21,20 +21,20 @@ const MADE: char = '\u{0}';
 /// The values that a policy makes of those of a request.
 #[derive(Debug, Default)]
 pub(super) struct CanonicalForms {
-    path: Option<Attribute>,
-    raw_path: Option<Attribute>,
+    path: Option<AttributeId>,
+    raw_path: Option<AttributeId>,
     addresses: Box<[AddressForms]>,
 }
 
 /// An attribute that is an address, and the parts of it that keys count.
 #[derive(Debug)]
 struct AddressForms {
-    attribute: Attribute,
-    parts: Box<[(AddressPrefix, Attribute)]>,
+    attribute: AttributeId,
+    parts: Box<[(AddressPrefix, AttributeId)]>,
 }
 
 /// The texts that a policy has made of the values of a request: none for most requests.
-pub(super) type CanonicalTexts = SmallVec<[(Attribute, CanonicalText); 2]>;
+pub(super) type CanonicalTexts = SmallVec<[(AttributeId, CanonicalText); 2]>;
 
 /// A text that a policy has made of a value.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl CanonicalForms {
     pub(super) fn new(
         policy: &Policy,
         known: &AddressAttributes,
-        number: impl Fn(&str) -> Option<Attribute>,
+        number: impl Fn(&str) -> Option<AttributeId>,
     ) -> CanonicalForms {
         let mut addresses: Vec<AddressForms> = Vec::new();
         for attribute in known.keys() {
@@ -113,7 +113,7 @@ impl CanonicalForms {
 /// Adds a text for the attribute, unless it is the received one.
 fn set_address(
     texts: &mut CanonicalTexts,
-    attribute: Attribute,
+    attribute: AttributeId,
     text: CanonicalAddress,
     received: &str,
 ) {
@@ -123,7 +123,7 @@ fn set_address(
 }
 
 /// The name of the attribute that a key part counts: that of an address is made by the policy.
-pub(super) fn counted_name(part: &KeyPart) -> Cow<'_, str> {
+pub(super) fn counted_name(part: &KeyAttribute) -> Cow<'_, str> {
     match part.address_prefix() {
         Some(prefix) => Cow::Owned(part_name(&part.attribute, prefix)),
         None => Cow::Borrowed(&part.attribute),
@@ -144,7 +144,7 @@ fn prefixes(policy: &Policy, attribute: &str) -> Vec<AddressPrefix> {
     let parts = policy.rules.iter().flat_map(|rule| &rule.key);
     let parts = parts.filter(|part| part.attribute == attribute);
     let mut prefixes: Vec<AddressPrefix> = Vec::new();
-    for prefix in parts.filter_map(KeyPart::address_prefix) {
+    for prefix in parts.filter_map(KeyAttribute::address_prefix) {
         if !prefixes.contains(&prefix) {
             prefixes.push(prefix);
         }
@@ -176,7 +176,7 @@ pub(super) fn received<'r>(request: &Request<'r>, attribute: &str) -> Option<&'r
 pub(super) fn counted<'r>(
     addresses: &AddressAttributes,
     request: &Request<'r>,
-    part: &KeyPart,
+    part: &KeyAttribute,
 ) -> Option<Cow<'r, str>> {
     match part.address_prefix() {
         Some(prefix) => request.get(&part.attribute).map(|value| prefix.key(value)),

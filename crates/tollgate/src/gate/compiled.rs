@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::attributes::{Attribute, Attributes, Values};
+use super::attributes::{AttributeId, AttributeTable, AttributeValues};
 use super::canonical::{PATH, RAW_PATH, counted_name};
-use super::index::{Conditions, Entry, Index};
-use crate::key::Fingerprints;
+use super::index::{EntryConditions, EntryId, RuleIndex};
+use crate::key::LimitKeyHasher;
 use crate::limit::LimitError;
-use crate::policy::{AddressAttributes, Block, Condition, Cost, Numbers, Policy, Rule};
-use crate::store::memory::{Memory, Named};
+use crate::policy::{AddressAttributes, BlockPolicy, Condition, Cost, Policy, Rule, RuleLimits};
+use crate::store::memory::{Memory, RegisteredLimit};
 
 /// A policy made ready for a store.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub(super) struct CompiledPolicy {
     pub(super) policy: Arc<Policy>,
     /// The attributes that are addresses.
     pub(super) addresses: AddressAttributes,
-    pub(super) attributes: Attributes,
+    pub(super) attributes: AttributeTable,
     /// Lists of those who pass, lists of those who do not, rules: in this order.
-    pub(super) index: Index,
+    pub(super) index: RuleIndex,
     /// How many of them are lists.
-    lists: Entry,
+    lists: EntryId,
     pub(super) rules: Vec<CompiledRule>,
-    pub(super) tier_from: Option<Attribute>,
+    pub(super) tier_from: Option<AttributeId>,
     /// Every tier that changes something, sorted.
     pub(super) tiers: Box<[Box<str>]>,
     /// The rules' numbers by their names.
@@ -38,15 +38,15 @@ pub(super) struct Compiled {
 pub(super) struct CompiledRule {
     pub(super) name: Arc<str>,
     pub(super) client_name: ClientName,
-    pub(super) key: Box<[(Attribute, Option<Box<str>>)]>,
+    pub(super) key: Box<[(AttributeId, Option<Box<str>>)]>,
     /// What finds the states of its first, second … limit.
-    pub(super) counters: Box<[Fingerprints]>,
-    pub(super) terms: Terms,
+    pub(super) counters: Box<[LimitKeyHasher]>,
+    pub(super) terms: LimitSet,
     /// Instead of those, by tier.
-    tiers: Box<[(Box<str>, Terms)]>,
+    tiers: Box<[(Box<str>, LimitSet)]>,
     pub(super) cost: CompiledCost,
     pub(super) shadow: bool,
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<BlockPolicy>,
 }
 
 /// The name of a rule that clients see, or a number in its place.
@@ -57,34 +57,35 @@ pub(super) struct ClientName {
 }
 
 /// A rule's limits; none where everything passes.
-pub(super) type Terms = SmallVec<[Arc<Named>; 1]>;
+pub(super) type LimitSet = SmallVec<[Arc<RegisteredLimit>; 1]>;
 
 /// How many units a request takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CompiledCost {
     Request,
     Units(u64),
-    Attribute { attribute: Attribute, multiplier: u64, default: u64 },
+    Attribute { attribute: AttributeId, multiplier: u64, default: u64 },
 }
 
 /// The list that holds a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum ListMatch {
     Allow(usize),
     Deny(usize),
 }
 
-impl Compiled {
+impl CompiledPolicy {
     /// `policy`, which has been checked, made ready for `memory`.
-    pub(super) fn new(policy: Arc<Policy>, memory: &Memory) -> Result<Compiled, LimitError> {
+    pub(super) fn new(policy: Arc<Policy>, memory: &Memory) -> Result<CompiledPolicy, LimitError> {
         let addresses = policy.address_attributes();
-        let attributes = Attributes::new(attribute_names(&policy), &policy, &addresses);
+        let attributes = AttributeTable::new(attribute_names(&policy), &policy, &addresses);
         let lists = policy.allow.iter().chain(&policy.deny).map(|list| &list.matches);
         let conditions = lists.chain(policy.rules.iter().map(|rule| &rule.matches));
         let entries = conditions.map(|matches| numbered(matches, &attributes, &addresses));
         let entries = entries.collect();
-        let index = Index::new(entries, attributes.len());
-        let lists = Entry::try_from(policy.allow.len() + policy.deny.len()).unwrap_or(Entry::MAX);
+        let index = RuleIndex::new(entries, attributes.len());
+        let lists =
+            EntryId::try_from(policy.allow.len() + policy.deny.len()).unwrap_or(EntryId::MAX);
         let compile = |(rule, client_name)| {
             CompiledRule::new((rule, client_name), &policy, &attributes, memory)
         };
@@ -96,7 +97,7 @@ impl Compiled {
         let of_rules = rules.iter().flat_map(|rule| rule.tiers.iter().map(|(tier, _)| tier));
         let tiers: BTreeSet<Box<str>> = of_rules.cloned().collect();
         let tiers = tiers.into_iter().collect();
-        Ok(Compiled {
+        Ok(CompiledPolicy {
             addresses,
             attributes,
             index,
@@ -111,25 +112,25 @@ impl Compiled {
 
     /// The list that an entry of the index is.
     #[inline]
-    pub(super) fn list(&self, entry: Entry) -> Option<Listed> {
+    pub(super) fn list(&self, entry: EntryId) -> Option<ListMatch> {
         if entry >= self.lists {
             return None;
         }
         let number = entry as usize;
         let of_deny = number.checked_sub(self.policy.allow.len());
-        Some(of_deny.map_or(Listed::Allow(number), Listed::Deny))
+        Some(of_deny.map_or(ListMatch::Allow(number), ListMatch::Deny))
     }
 
     /// The rule that an entry of the index is, and its number.
     #[inline]
-    pub(super) fn rule_of(&self, entry: Entry) -> Option<(u32, &CompiledRule)> {
+    pub(super) fn rule_of(&self, entry: EntryId) -> Option<(u32, &CompiledRule)> {
         let number = entry.checked_sub(self.lists)?;
         Some((number, self.rules.get(number as usize)?))
     }
 
     /// The entry of a rule.
-    pub(super) fn entry(&self, rule: usize) -> Entry {
-        Entry::try_from(rule).map_or(Entry::MAX, |rule| self.lists.saturating_add(rule))
+    pub(super) fn entry(&self, rule: usize) -> EntryId {
+        EntryId::try_from(rule).map_or(EntryId::MAX, |rule| self.lists.saturating_add(rule))
     }
 
     pub(super) fn rule_number(&self, name: &str) -> Option<u32> {
@@ -145,10 +146,10 @@ impl CompiledRule {
     fn new(
         (rule, client_name): (&Rule, ClientName),
         policy: &Policy,
-        attributes: &Attributes,
+        attributes: &AttributeTable,
         memory: &Memory,
     ) -> Result<CompiledRule, LimitError> {
-        let number = |name: &str| attributes.number(name).unwrap_or(Attribute::MAX);
+        let number = |name: &str| attributes.number(name).unwrap_or(AttributeId::MAX);
         let mut tiers = Vec::new();
         for (tier, numbers) in tiers_of(rule, policy) {
             tiers.push((tier.into(), terms(&rule.name, numbers, memory)?));
@@ -157,8 +158,8 @@ impl CompiledRule {
             .key
             .iter()
             .map(|part| (number(&counted_name(part)), part.default.as_deref().map(Box::from)));
-        let terms = terms(&rule.name, &rule.numbers, memory)?;
-        let of_tiers = tiers.iter().map(|(_, terms): &(_, Terms)| terms.len());
+        let terms = terms(&rule.name, &rule.limits, memory)?;
+        let of_tiers = tiers.iter().map(|(_, terms): &(_, LimitSet)| terms.len());
         let most = of_tiers.max().unwrap_or(0).max(terms.len()).max(1);
         Ok(CompiledRule {
             name: rule.name.as_str().into(),
@@ -182,13 +183,13 @@ impl CompiledRule {
     }
 
     /// Its first limit, or the first of a tier where it has none itself.
-    pub(super) fn first_limit(&self) -> Option<&Arc<Named>> {
+    pub(super) fn first_limit(&self) -> Option<&Arc<RegisteredLimit>> {
         let of_tiers = || self.tiers.iter().find_map(|(_, terms)| terms.first());
         self.terms.first().or_else(of_tiers)
     }
 
     /// Its limits for requests of `tier`.
-    pub(super) fn terms(&self, tier: Option<&str>) -> (&Terms, bool) {
+    pub(super) fn terms(&self, tier: Option<&str>) -> (&LimitSet, bool) {
         let of_tier = tier.and_then(|tier| self.tiers.iter().find(|(name, _)| **name == *tier));
         of_tier.map_or((&self.terms, false), |(_, terms)| (terms, true))
     }
@@ -228,14 +229,18 @@ impl ClientName {
 }
 
 /// The limits of a rule as the store knows them.
-pub(super) fn terms(rule: &str, numbers: &Numbers, memory: &Memory) -> Result<Terms, LimitError> {
+pub(super) fn terms(
+    rule: &str,
+    numbers: &RuleLimits,
+    memory: &Memory,
+) -> Result<LimitSet, LimitError> {
     let limits = numbers.limits().iter().enumerate();
     limits.map(|(position, limit)| memory.register(&counter_name(rule, position), limit)).collect()
 }
 
 /// What finds the states of a rule's limit. It knows the names of the key's attributes too: what a
 /// user consumed is not what an address of the same text consumed, should the key be changed.
-pub(super) fn counter(rule: &Rule, position: usize, memory: &Memory) -> Fingerprints {
+pub(super) fn counter(rule: &Rule, position: usize, memory: &Memory) -> LimitKeyHasher {
     let mut name = counter_name(&rule.name, position);
     // Also without key attributes: a limiter of the same name on the same store counts other keys.
     name.push('\u{1e}');
@@ -243,7 +248,7 @@ pub(super) fn counter(rule: &Rule, position: usize, memory: &Memory) -> Fingerpr
         name.push('\u{1e}');
         name.push_str(&part.attribute);
     }
-    Fingerprints::new(&memory.hashes, &name)
+    LimitKeyHasher::new(&memory.hashes, &name)
 }
 
 /// Under which name the states of a rule's limit are kept. Names of rules hold no control
@@ -259,7 +264,7 @@ pub(super) fn counter_name(rule: &str, position: usize) -> String {
 fn tiers_of<'a>(
     rule: &'a Rule,
     policy: &'a Policy,
-) -> impl Iterator<Item = (&'a str, &'a Numbers)> {
+) -> impl Iterator<Item = (&'a str, &'a RuleLimits)> {
     let own = rule.tiers.keys();
     let shared = policy.tiers.iter().filter(|(_, rules)| rules.contains_key(&rule.name));
     let names: BTreeSet<&str> =
@@ -269,10 +274,10 @@ fn tiers_of<'a>(
 
 fn numbered(
     matches: &[(String, Condition)],
-    attributes: &Attributes,
+    attributes: &AttributeTable,
     addresses: &AddressAttributes,
-) -> Conditions {
-    let number = |name: &str| attributes.number(name).unwrap_or(Attribute::MAX);
+) -> EntryConditions {
+    let number = |name: &str| attributes.number(name).unwrap_or(AttributeId::MAX);
     let canonical = |name: &str, condition: &Condition| match addresses.contains_key(name) {
         true => condition.canonical_address(),
         false => condition.clone(),
@@ -302,7 +307,7 @@ fn attribute_names(policy: &Policy) -> impl Iterator<Item = Cow<'_, str>> {
 
 /// What a request takes of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Price {
+pub(super) struct RuleCost {
     pub(super) cost: u64,
     /// How much more each unit is that the request says, or settles; 0 where it makes no
     /// difference.
@@ -315,20 +320,20 @@ impl CompiledCost {
     pub(super) fn price<'r>(
         &self,
         said: Option<u64>,
-        values: &Values<'r>,
-    ) -> Result<Price, (Attribute, &'r str)> {
+        values: &AttributeValues<'r>,
+    ) -> Result<RuleCost, (AttributeId, &'r str)> {
         match *self {
             // A request that says it costs nothing takes nothing of any rule.
-            CompiledCost::Units(_) if said == Some(0) => Ok(Price { cost: 0, per_unit: 0 }),
-            CompiledCost::Request => Ok(Price { cost: said.unwrap_or(1), per_unit: 1 }),
-            CompiledCost::Units(cost) => Ok(Price { cost, per_unit: 0 }),
+            CompiledCost::Units(_) if said == Some(0) => Ok(RuleCost { cost: 0, per_unit: 0 }),
+            CompiledCost::Request => Ok(RuleCost { cost: said.unwrap_or(1), per_unit: 1 }),
+            CompiledCost::Units(cost) => Ok(RuleCost { cost, per_unit: 0 }),
             CompiledCost::Attribute { attribute, multiplier, default } => {
                 let units = match (said, values.get(attribute)) {
                     (Some(units), _) => units,
                     (None, Some(text)) => text.parse().map_err(|_| (attribute, text))?,
                     (None, None) => default,
                 };
-                Ok(Price { cost: units.saturating_mul(multiplier), per_unit: multiplier })
+                Ok(RuleCost { cost: units.saturating_mul(multiplier), per_unit: multiplier })
             }
         }
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Ruling;
-use super::attributes::Room;
+use super::attributes::RequestScratch;
 use super::canonical::CanonicalTexts;
-use super::resolve::{INLINE, Resolved};
+use super::resolve::{INLINE, ResolvedRequest};
 use crate::policy::{Policy, Request};
 
 /// A rule that applies to a request, and its own verdict.
@@ -82,8 +82,8 @@ impl Ruling {
     ) {
         let in_force = self.in_force();
         let mut texts = CanonicalTexts::new();
-        let mut room = Room::new();
-        let resolved = Resolved::new(in_force, request, &mut texts, &mut room);
+        let mut room = RequestScratch::new();
+        let resolved = ResolvedRequest::new(in_force, request, &mut texts, &mut room);
         if resolved.list().is_some() {
             return;
         }

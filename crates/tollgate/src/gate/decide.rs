@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::InForce;
-use super::attributes::Room;
+use super::ActivePolicy;
+use super::attributes::RequestScratch;
 use super::canonical::CanonicalTexts;
-use super::compiled::Listed;
-use super::hold::Scaled;
-use super::resolve::{Applied, INLINE, Resolved, Rules};
+use super::compiled::ListMatch;
+use super::hold::ScaledReservation;
+use super::resolve::{AppliedRule, AppliedRules, INLINE, ResolvedRequest};
 use super::ruling::{Reason, RequestError};
-use super::told::{Charges, Ruled, Told, observe_rule};
+use super::told::{ChargeResult, RuleCharges, RuledCharge, observe_rule};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
 use crate::engine::{Evaluation, EvaluationMode, RuleObservation, evaluate};
-use crate::key::Name;
+use crate::key::WriteKey;
 use crate::policy::Request;
-use crate::reservation::{Claim, Held, Ticket};
+use crate::reservation::{OpenReservation, ReservationId, ReservedCharge};
 use crate::store::memory::{
-    ChargeMode, ChargeOutcome, ChargeRecord, Culprit, Entry, Memory, Named, PendingCharge,
-    Transaction, charge_all,
+    BlockTarget, ChargeMode, ChargeOutcome, ChargeRecord, KeyEntry, Memory, PendingCharge,
+    RegisteredLimit, Transaction, charge_all,
 };
 use crate::time::Timestamp;
 
 /// What a request comes to, but for its charges.
-pub(super) enum Answer {
-    Listed(Listed),
+pub(super) enum GateAnswer {
+    Listed(ListMatch),
     /// Boxed, since it is rare and large: what is returned is copied.
     Wrong(Box<RequestError>),
     /// Whether to go ahead, and why.
@@ -36,34 +36,34 @@ pub(super) enum Answer {
 }
 
 /// The reservations of charges that were taken. Empty unless the request reserves.
-type Tickets = SmallVec<[Option<Ticket>; INLINE]>;
+type ReservationIds = SmallVec<[Option<ReservationId>; INLINE]>;
 
-impl From<Evaluation> for Answer {
-    fn from(evaluation: Evaluation) -> Answer {
-        Answer::Limits(evaluation.is_allowed, evaluation.reason)
+impl From<Evaluation> for GateAnswer {
+    fn from(evaluation: Evaluation) -> GateAnswer {
+        GateAnswer::Limits(evaluation.is_allowed, evaluation.reason)
     }
 }
 
 /// Charges to be decided.
-type Pendings<'p, 'a> = SmallVec<[Pending<'p, 'a>; INLINE]>;
+type PendingRules<'p, 'a> = SmallVec<[PendingRule<'p, 'a>; INLINE]>;
 
 /// A charge to be decided.
-struct Pending<'p, 'a> {
-    applied: &'p Applied<'a>,
-    named: &'p Arc<Named>,
+struct PendingRule<'p, 'a> {
+    applied: &'p AppliedRule<'a>,
+    named: &'p Arc<RegisteredLimit>,
     charge: PendingCharge<'p>,
 }
 
-impl<'p> Pending<'p, '_> {
+impl<'p> PendingRule<'p, '_> {
     fn charge(&self) -> &PendingCharge<'p> {
         &self.charge
     }
 }
 
 /// A list that acts on whatever is added to it.
-struct Each<F>(F);
+struct CallOnExtend<F>(F);
 
-impl<T, F: FnMut(T)> Extend<T> for Each<F> {
+impl<T, F: FnMut(T)> Extend<T> for CallOnExtend<F> {
     #[inline(always)]
     fn extend<I: IntoIterator<Item = T>>(&mut self, all: I) {
         all.into_iter().for_each(&mut self.0);
@@ -71,32 +71,32 @@ impl<T, F: FnMut(T)> Extend<T> for Each<F> {
 }
 
 /// How requests are decided.
-pub(super) struct Deciding<'f> {
-    pub(super) in_force: &'f InForce,
+pub(super) struct GateDecision<'f> {
+    pub(super) in_force: &'f ActivePolicy,
     pub(super) mode: EvaluationMode,
     /// Until when what is taken is claimed, if it is.
     pub(super) until: Option<Timestamp>,
 }
 
-impl Deciding<'_> {
+impl GateDecision<'_> {
     /// Decides `request`: adds what becomes of its charges, and claims on what was taken.
     #[inline]
     pub(super) fn decide(
         &self,
         request: &Request<'_>,
-        (charges, claims): (&mut Charges, &mut Vec<Scaled>),
-    ) -> Answer {
+        (charges, claims): (&mut RuleCharges, &mut Vec<ScaledReservation>),
+    ) -> GateAnswer {
         let mut texts = CanonicalTexts::new();
-        let mut room = Room::new();
-        let resolved = Resolved::new(self.in_force, request, &mut texts, &mut room);
+        let mut room = RequestScratch::new();
+        let resolved = ResolvedRequest::new(self.in_force, request, &mut texts, &mut room);
         if let Some(list) = resolved.list() {
-            return Answer::Listed(list);
+            return GateAnswer::Listed(list);
         }
-        let mut rules = Rules::new();
+        let mut rules = AppliedRules::new();
         if let Err((attribute, value)) = resolved.add_rules(&mut rules) {
             let attribute = self.in_force.compiled.attributes.name(attribute).to_owned();
             let value = value.chars().take(SHOWN_VALUE).collect();
-            return Answer::Wrong(Box::new(RequestError::NotANumber { attribute, value }));
+            return GateAnswer::Wrong(Box::new(RequestError::CostNotANumber { attribute, value }));
         }
         self.limits(&rules, (charges, claims))
     }
@@ -108,28 +108,29 @@ impl Deciding<'_> {
     #[inline]
     fn limits(
         &self,
-        rules: &[Applied<'_>],
-        (charges, claims): (&mut Charges, &mut Vec<Scaled>),
-    ) -> Answer {
+        rules: &[AppliedRule<'_>],
+        (charges, claims): (&mut RuleCharges, &mut Vec<ScaledReservation>),
+    ) -> GateAnswer {
         let may_be_blocked = self.memory().blocks.may_hold_any();
-        let is_blocked = |of: &Applied<'_>| may_be_blocked && !self.blocked(of).is_zero();
-        let is_apart = |of: &Applied<'_>| of.rule.shadow || is_blocked(of);
+        let is_blocked = |of: &AppliedRule<'_>| may_be_blocked && !self.blocked(of).is_zero();
+        let is_apart = |of: &AppliedRule<'_>| of.rule.shadow || is_blocked(of);
         if self.mode == EvaluationMode::Peek || rules.iter().any(is_apart) {
             return self.limits_apart(rules, (charges, claims));
         }
-        let mut pending = Pendings::new();
+        let mut pending = PendingRules::new();
         for applied in rules {
             // One by one: to make room for all of a rule's first takes longer than they do.
             self.charges_of(applied).for_each(|(named, charge)| {
-                pending.push(Pending { applied, named, charge });
+                pending.push(PendingRule { applied, named, charge });
             });
         }
         let (ruled, mut of) = (&mut charges.ruled, pending.iter());
         let (outcome, tickets) = self.charge_all(
             &pending,
-            &mut Each(|record: ChargeRecord<'_>| {
-                if let Some(Pending { applied, named, .. }) = of.next() {
-                    let mut new = Ruled::new(applied.number, named.number, false, Duration::ZERO);
+            &mut CallOnExtend(|record: ChargeRecord<'_>| {
+                if let Some(PendingRule { applied, named, .. }) = of.next() {
+                    let mut new =
+                        RuledCharge::new(applied.number, named.number, false, Duration::ZERO);
                     new.record(&record);
                     ruled.push(new);
                 }
@@ -140,15 +141,15 @@ impl Deciding<'_> {
             return self.denied(&pending, charges);
         }
         self.claim(&pending, &tickets, claims);
-        Answer::Limits(true, if pending.is_empty() { Reason::NoRule } else { Reason::Limits })
+        GateAnswer::Limits(true, if pending.is_empty() { Reason::NoRule } else { Reason::Limits })
     }
 
     /// Tells of charges that are not taken, since at least one is denied.
     #[inline(never)]
-    fn denied(&self, pending: &[Pending<'_, '_>], charges: &mut Charges) -> Answer {
+    fn denied(&self, pending: &[PendingRule<'_, '_>], charges: &mut RuleCharges) -> GateAnswer {
         let decided = charges.ruled.iter().zip(pending);
-        let mut told: SmallVec<[Told; INLINE]> = decided
-            .map(|(ruled, charge)| Told {
+        let mut told: SmallVec<[ChargeResult; INLINE]> = decided
+            .map(|(ruled, charge)| ChargeResult {
                 ruled: *ruled,
                 decision: ruled.decision_of(charge.named),
             })
@@ -164,10 +165,10 @@ impl Deciding<'_> {
     #[inline(never)]
     fn limits_apart(
         &self,
-        rules: &[Applied<'_>],
-        (charges, claims): (&mut Charges, &mut Vec<Scaled>),
-    ) -> Answer {
-        let (mut pending, mut told) = (Pendings::new(), SmallVec::new());
+        rules: &[AppliedRule<'_>],
+        (charges, claims): (&mut RuleCharges, &mut Vec<ScaledReservation>),
+    ) -> GateAnswer {
+        let (mut pending, mut told) = (PendingRules::new(), SmallVec::new());
         // What only reports comes last, so that what decides is one slice.
         for shadow in [false, true] {
             for applied in rules.iter().filter(|applied| applied.rule.shadow == shadow) {
@@ -185,7 +186,7 @@ impl Deciding<'_> {
         let take = self.mode != EvaluationMode::Peek && !was_blocked;
         let tickets = self.charge(enforcing, decided, take);
         self.claim(enforcing, &tickets, claims);
-        let allowed = take && decided.iter().all(Told::is_allowed);
+        let allowed = take && decided.iter().all(ChargeResult::is_allowed);
         for (group, reported) in groups(reporting, reported) {
             let blocked = reported.iter().any(|charge| !charge.ruled.blocked.is_zero());
             let tickets = self.charge(group, reported, allowed && !blocked);
@@ -204,11 +205,11 @@ impl Deciding<'_> {
     #[inline]
     fn charges_of<'p, 'a>(
         &'p self,
-        applied: &'p Applied<'a>,
-    ) -> impl Iterator<Item = (&'p Arc<Named>, PendingCharge<'p>)> {
+        applied: &'p AppliedRule<'a>,
+    ) -> impl Iterator<Item = (&'p Arc<RegisteredLimit>, PendingCharge<'p>)> {
         applied.terms.iter().enumerate().map(|(position, named)| {
             let fingerprint = applied.fingerprint(position);
-            let entry = Entry { named, fingerprint, key: &applied.key };
+            let entry = KeyEntry { named, fingerprint, key: &applied.key };
             (named, PendingCharge::new(self.memory(), entry, applied.price.cost))
         })
     }
@@ -216,13 +217,13 @@ impl Deciding<'_> {
     /// Adds the charges of a rule, and where it has no limit only a block.
     fn pend<'p, 'a>(
         &'p self,
-        applied: &'p Applied<'a>,
-        pending: &mut Pendings<'p, 'a>,
-        told: &mut SmallVec<[Told; INLINE]>,
+        applied: &'p AppliedRule<'a>,
+        pending: &mut PendingRules<'p, 'a>,
+        told: &mut SmallVec<[ChargeResult; INLINE]>,
     ) {
         let blocked = self.blocked(applied);
-        let undecided = |limit| Told {
-            ruled: Ruled::new(applied.number, limit, applied.rule.shadow, blocked),
+        let undecided = |limit| ChargeResult {
+            ruled: RuledCharge::new(applied.number, limit, applied.rule.shadow, blocked),
             decision: Decision::UNLIMITED,
         };
         if applied.terms.is_empty() && !blocked.is_zero() {
@@ -230,13 +231,13 @@ impl Deciding<'_> {
             told.insert(0, undecided(0));
         }
         for (named, charge) in self.charges_of(applied) {
-            pending.push(Pending { applied, named, charge });
+            pending.push(PendingRule { applied, named, charge });
             told.push(undecided(named.number));
         }
     }
 
     /// For how long the key of a rule is blocked.
-    fn blocked(&self, applied: &Applied<'_>) -> Duration {
+    fn blocked(&self, applied: &AppliedRule<'_>) -> Duration {
         let (blocks, rule_blocks) = (&self.memory().blocks, applied.rule.block.is_some());
         if !blocks.may_hold(rule_blocks) {
             return Duration::ZERO;
@@ -248,21 +249,21 @@ impl Deciding<'_> {
     #[inline]
     fn charge_all<'p>(
         &self,
-        pending: &[Pending<'p, '_>],
+        pending: &[PendingRule<'p, '_>],
         records: &mut impl Extend<ChargeRecord<'p>>,
-    ) -> (ChargeOutcome, Tickets) {
+    ) -> (ChargeOutcome, ReservationIds) {
         match self.until {
-            Some(until) => Deciding::run(pending, ChargeMode::Reserve(until), records),
-            None => (charge_all(pending, Pending::charge, records), Tickets::new()),
+            Some(until) => GateDecision::run(pending, ChargeMode::Reserve(until), records),
+            None => (charge_all(pending, PendingRule::charge, records), ReservationIds::new()),
         }
     }
 
     #[cold]
     fn run<'p>(
-        pending: &[Pending<'p, '_>],
+        pending: &[PendingRule<'p, '_>],
         mode: ChargeMode,
         records: &mut impl Extend<ChargeRecord<'p>>,
-    ) -> (ChargeOutcome, Tickets) {
+    ) -> (ChargeOutcome, ReservationIds) {
         let done = Transaction::run(pending.iter().map(|of| of.charge).collect(), mode);
         debug_assert_eq!(done.records.len(), pending.len(), "every rule counts keys of its own");
         records.extend(done.records);
@@ -270,15 +271,20 @@ impl Deciding<'_> {
     }
 
     /// Decides charges together, and takes all or none of them if `take`. Returns their reservations.
-    fn charge(&self, pending: &[Pending<'_, '_>], charges: &mut [Told], take: bool) -> Tickets {
+    fn charge(
+        &self,
+        pending: &[PendingRule<'_, '_>],
+        charges: &mut [ChargeResult],
+        take: bool,
+    ) -> ReservationIds {
         let mut of = charges.iter_mut();
-        let mut record = Each(|record: ChargeRecord<'_>| {
+        let mut record = CallOnExtend(|record: ChargeRecord<'_>| {
             of.next().into_iter().for_each(|told| told.ruled.record(&record));
         });
         let (outcome, tickets) = if take {
             self.charge_all(pending, &mut record)
         } else {
-            Deciding::run(pending, ChargeMode::Peek, &mut record)
+            GateDecision::run(pending, ChargeMode::Peek, &mut record)
         };
         for (told, charge) in charges.iter_mut().zip(pending) {
             told.ruled.charged(outcome);
@@ -287,13 +293,13 @@ impl Deciding<'_> {
         tickets
     }
 
-    fn observe(&self, charges: &[Told]) -> RuleObservation {
+    fn observe(&self, charges: &[ChargeResult]) -> RuleObservation {
         observe_rule(charges, &self.in_force.compiled.rules)
     }
 
     /// Evaluates charges that were decided, before blocks are started.
-    fn evaluate(&self, charges: &[Told]) -> Evaluation {
-        let groups = || charges.chunk_by(Told::is_same_rule);
+    fn evaluate(&self, charges: &[ChargeResult]) -> Evaluation {
+        let groups = || charges.chunk_by(ChargeResult::is_same_rule);
         let evaluation = evaluate(self.mode, groups().map(|group| self.observe(group)));
         if cfg!(debug_assertions) {
             for group in groups() {
@@ -308,19 +314,19 @@ impl Deciding<'_> {
     /// Blocks the keys of rules whose verdict says so. `charges` are those of `pending`.
     fn start_blocks(
         &self,
-        pending: &[Pending<'_, '_>],
-        charges: &mut [Told],
+        pending: &[PendingRule<'_, '_>],
+        charges: &mut [ChargeResult],
         evaluation: Evaluation,
     ) {
         for (group, charges) in groups(pending, charges) {
-            let Some(Pending { applied, .. }) = group.first() else { continue };
+            let Some(PendingRule { applied, .. }) = group.first() else { continue };
             let Some(block) = &applied.rule.block else { continue };
             if !evaluation.verdict(&self.observe(charges)).starts_block {
                 continue;
             }
             let (memory, key) = (self.memory(), &applied.key);
             let fingerprint = applied.fingerprint(0);
-            let culprit = Culprit { fingerprint, rule: &applied.rule.name, key };
+            let culprit = BlockTarget { fingerprint, rule: &applied.rule.name, key };
             let blocked = memory.blocks.punish(&culprit, block, memory.now());
             charges.iter_mut().for_each(|charge| charge.ruled.blocked = blocked);
         }
@@ -330,17 +336,17 @@ impl Deciding<'_> {
     #[inline]
     fn claim(
         &self,
-        pending: &[Pending<'_, '_>],
-        tickets: &[Option<Ticket>],
-        claims: &mut Vec<Scaled>,
+        pending: &[PendingRule<'_, '_>],
+        tickets: &[Option<ReservationId>],
+        claims: &mut Vec<ScaledReservation>,
     ) {
         claims.extend(pending.iter().zip(tickets).map(
-            |(Pending { applied, named, charge }, ticket)| {
+            |(PendingRule { applied, named, charge }, ticket)| {
                 let (fingerprint, cost) = (charge.entry.fingerprint, applied.price.cost);
-                let held = Held { named: Arc::clone(named), fingerprint, cost };
+                let held = ReservedCharge { named: Arc::clone(named), fingerprint, cost };
                 let name = applied.key.name();
-                let claim = Claim::new(&self.in_force.store, name, held, *ticket);
-                Scaled { claim, per_unit: applied.price.per_unit }
+                let claim = OpenReservation::new(&self.in_force.store, name, held, *ticket);
+                ScaledReservation { claim, per_unit: applied.price.per_unit }
             },
         ));
     }
@@ -348,9 +354,9 @@ impl Deciding<'_> {
 
 /// The charges of each rule, with what became of them.
 fn groups<'p, 'a, 'b, 'c>(
-    pending: &'p [Pending<'a, 'b>],
-    mut charges: &'c mut [Told],
-) -> impl Iterator<Item = (&'p [Pending<'a, 'b>], &'c mut [Told])> {
+    pending: &'p [PendingRule<'a, 'b>],
+    mut charges: &'c mut [ChargeResult],
+) -> impl Iterator<Item = (&'p [PendingRule<'a, 'b>], &'c mut [ChargeResult])> {
     let of_rules = pending.chunk_by(|a, b| std::ptr::eq(a.applied, b.applied));
     of_rules.map(move |group| {
         let (of_rule, rest) = std::mem::take(&mut charges).split_at_mut(group.len());

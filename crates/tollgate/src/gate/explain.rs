@@ -1,11 +1,11 @@
 //! Why a gate decides as it does.
 
-use super::attributes::{Attribute, Room};
+use super::attributes::{AttributeId, RequestScratch};
 use super::canonical::CanonicalTexts;
-use super::compiled::Listed;
-use super::resolve::{Resolved, RuleKey};
-use super::{Gate, InForce};
-use crate::policy::{Condition, Numbers, OverrideSource, Policy, Request, Rule};
+use super::compiled::ListMatch;
+use super::resolve::{ResolvedRequest, RuleKeyValues};
+use super::{ActivePolicy, Gate};
+use crate::policy::{Condition, OverrideSource, Policy, Request, Rule, RuleLimits};
 
 /// Which rules apply to a request and why the others do not.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Explanation {
     /// The origin of the override of the request's client, if it has one.
     pub override_source: Option<OverrideSource>,
     /// Every rule, in the order of the policy.
-    pub rules: Vec<RuleReport>,
+    pub rules: Vec<RuleExplanation>,
 }
 
 /// Where a request's tier comes from.
@@ -40,19 +40,19 @@ pub enum TierSource {
 /// What becomes of one rule.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct RuleReport {
+pub struct RuleExplanation {
     /// Its name.
     pub rule: String,
     /// Whether it applies.
-    pub verdict: Verdict,
+    pub verdict: RuleMatch,
     /// The attributes of its key and their values in this request; empty where it does not apply.
     pub key: Vec<(String, String)>,
     /// How many units the request takes of it; `None` where it does not apply.
     pub cost: Option<u64>,
     /// The numbers in force for this request.
-    pub numbers: Numbers,
+    pub numbers: RuleLimits,
     /// Where they come from.
-    pub source: NumbersSource,
+    pub source: LimitSource,
     /// Whether it only reports.
     pub shadow: bool,
     /// Whether nodes borrow from the store what they spend of it; a gate in memory does not.
@@ -62,7 +62,7 @@ pub struct RuleReport {
 /// Where a rule's numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NumbersSource {
+pub enum LimitSource {
     /// The rule itself.
     Rule,
     /// The request's tier.
@@ -74,11 +74,11 @@ pub enum NumbersSource {
 /// Whether a rule applies.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum RuleMatch {
     /// It does.
     Applies,
     /// A condition does not hold: the attribute, what was wanted, and its value.
-    NoMatch {
+    ConditionFailed {
         /// The attribute.
         attribute: String,
         /// What must hold.
@@ -87,12 +87,12 @@ pub enum Verdict {
         value: Option<String>,
     },
     /// An attribute of its key is not there, and has no default.
-    KeyAbsent {
+    KeyMissing {
         /// The attribute.
         attribute: String,
     },
     /// The attribute that says its cost is not a whole number.
-    BadCost {
+    InvalidCost {
         /// The attribute.
         attribute: String,
         /// What it is in the request.
@@ -108,7 +108,7 @@ impl Gate {
 }
 
 struct Explaining<'e, 'r> {
-    in_force: &'e InForce,
+    in_force: &'e ActivePolicy,
     request: &'e Request<'r>,
 }
 
@@ -119,12 +119,12 @@ impl<'e> Explaining<'e, '_> {
 
     fn explanation(&self) -> Explanation {
         let mut texts = CanonicalTexts::new();
-        let mut room = Room::new();
-        let resolved = Resolved::new(self.in_force, self.request, &mut texts, &mut room);
+        let mut room = RequestScratch::new();
+        let resolved = ResolvedRequest::new(self.in_force, self.request, &mut texts, &mut room);
         let policy = self.policy();
         let list = resolved.list().map(|list| match list {
-            Listed::Allow(number) => (policy.allow[number].name.clone(), true),
-            Listed::Deny(number) => (policy.deny[number].name.clone(), false),
+            ListMatch::Allow(number) => (policy.allow[number].name.clone(), true),
+            ListMatch::Deny(number) => (policy.deny[number].name.clone(), false),
         });
         let by_override = resolved.own.is_some_and(|own| own.source.tier.is_some());
         let tier_source = match resolved.tier {
@@ -144,7 +144,12 @@ impl<'e> Explaining<'e, '_> {
         }
     }
 
-    fn report(&self, resolved: &Resolved<'e>, number: usize, rule: &Rule) -> RuleReport {
+    fn report(
+        &self,
+        resolved: &ResolvedRequest<'e>,
+        number: usize,
+        rule: &Rule,
+    ) -> RuleExplanation {
         let (numbers, source) = self.numbers(resolved, rule);
         let (verdict, key, cost) = self.verdict(resolved, number, rule);
         let (numbers, rule_name) = (numbers.clone(), rule.name.clone());
@@ -153,50 +158,50 @@ impl<'e> Explaining<'e, '_> {
             limits.len() > 0 && limits.all(|limit| lease.allow(limit))
         });
         let shadow = rule.shadow;
-        RuleReport { rule: rule_name, verdict, key, cost, numbers, source, shadow, leased }
+        RuleExplanation { rule: rule_name, verdict, key, cost, numbers, source, shadow, leased }
     }
 
     fn numbers<'n>(
         &'n self,
-        resolved: &'n Resolved<'_>,
+        resolved: &'n ResolvedRequest<'_>,
         rule: &'n Rule,
-    ) -> (&'n Numbers, NumbersSource) {
-        if let Some(own) = resolved.own.and_then(|own| own.source.numbers.get(&rule.name)) {
-            return (own, NumbersSource::Override);
+    ) -> (&'n RuleLimits, LimitSource) {
+        if let Some(own) = resolved.own.and_then(|own| own.source.limits.get(&rule.name)) {
+            return (own, LimitSource::Override);
         }
         let numbers = self.policy().numbers(rule, resolved.tier);
-        let of_rule = std::ptr::eq(numbers, &raw const rule.numbers);
-        (numbers, if of_rule { NumbersSource::Rule } else { NumbersSource::Tier })
+        let of_rule = std::ptr::eq(numbers, &raw const rule.limits);
+        (numbers, if of_rule { LimitSource::Rule } else { LimitSource::Tier })
     }
 
     fn verdict(
         &self,
-        resolved: &Resolved<'e>,
+        resolved: &ResolvedRequest<'e>,
         number: usize,
         rule: &Rule,
-    ) -> (Verdict, Vec<(String, String)>, Option<u64>) {
+    ) -> (RuleMatch, Vec<(String, String)>, Option<u64>) {
         let compiled = &self.in_force.compiled;
-        let name = |attribute: Attribute| compiled.attributes.name(attribute).to_owned();
+        let name = |attribute: AttributeId| compiled.attributes.name(attribute).to_owned();
         let nothing = |verdict| (verdict, Vec::new(), None);
         if let Some((attribute, condition)) =
             compiled.index.first_failing(compiled.entry(number), &resolved.values)
         {
             let value = resolved.values.get(*attribute).map(str::to_owned);
             let (attribute, condition) = (name(*attribute), condition.clone());
-            return nothing(Verdict::NoMatch { attribute, condition, value });
+            return nothing(RuleMatch::ConditionFailed { attribute, condition, value });
         }
         let of_rule = &compiled.rules[number];
-        let key = match RuleKey::of(of_rule, &resolved.values) {
-            Err(attribute) => return nothing(Verdict::KeyAbsent { attribute: name(attribute) }),
+        let key = match RuleKeyValues::of(of_rule, &resolved.values) {
+            Err(attribute) => return nothing(RuleMatch::KeyMissing { attribute: name(attribute) }),
             Ok(key) => key,
         };
         let values = rule.key.iter().zip(key.values());
         let key = values.map(|(part, value)| (part.attribute.clone(), value.to_owned()));
         match of_rule.cost.price(self.request.said(), &resolved.values) {
-            Ok(price) => (Verdict::Applies, key.collect(), Some(price.cost)),
+            Ok(price) => (RuleMatch::Applies, key.collect(), Some(price.cost)),
             Err((attribute, value)) => {
                 let (attribute, value) = (name(attribute), value.to_owned());
-                (Verdict::BadCost { attribute, value }, key.collect(), None)
+                (RuleMatch::InvalidCost { attribute, value }, key.collect(), None)
             }
         }
     }

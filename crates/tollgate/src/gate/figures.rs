@@ -4,23 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compiled::ClientName;
-use super::told::Told;
+use super::told::ChargeResult;
 use crate::limit::Limit;
-use crate::store::memory::Named;
+use crate::store::memory::RegisteredLimit;
 
 /// What one rule says by itself.
 #[derive(Clone, Debug)]
-pub struct RuleFigures<'a> {
+pub struct RuleDecision<'a> {
     pub(super) name: &'a str,
     pub(super) client_name: &'a ClientName,
-    pub(super) named: Option<Arc<Named>>,
-    pub(super) charge: Told,
+    pub(super) named: Option<Arc<RegisteredLimit>>,
+    pub(super) charge: ChargeResult,
     /// The longest delay of the rule's limits.
     pub(super) delay: Duration,
     pub(super) degraded: bool,
 }
 
-impl<'a> RuleFigures<'a> {
+impl<'a> RuleDecision<'a> {
     /// The rule's name.
     pub fn rule(&self) -> &'a str {
         self.name
@@ -37,7 +37,7 @@ impl<'a> RuleFigures<'a> {
     }
 
     /// The limit in force for this request; `None` where there is none and the key is blocked.
-    pub fn numbers(&self) -> Option<&Limit> {
+    pub fn limit_config(&self) -> Option<&Limit> {
         self.named.as_ref().map(|named| &named.limit)
     }
 
@@ -57,7 +57,7 @@ impl<'a> RuleFigures<'a> {
     }
 
     /// For how long the key is blocked, if it is.
-    pub fn blocked(&self) -> Option<Duration> {
+    pub fn blocked_for(&self) -> Option<Duration> {
         (!self.charge.ruled.blocked.is_zero()).then_some(self.charge.ruled.blocked)
     }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use smallvec::SmallVec;
 
-use super::index::Entry;
+use super::index::EntryId;
 use super::prefixes::Prefixes;
 use crate::policy::Glob;
 
@@ -25,7 +25,7 @@ const MAX_PER_PREFIX: usize = 8;
 const MAX_LITERALS: usize = 16;
 
 /// Owners of globs that matched.
-pub(super) type GlobOwners = SmallVec<[Entry; 8]>;
+pub(super) type GlobOwners = SmallVec<[EntryId; 8]>;
 
 /// Globs, each with an owner: the entry of a rule or a list.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct GlobSet {
 #[derive(Debug)]
 struct OwnedGlob {
     glob: Glob,
-    owner: Entry,
+    owner: EntryId,
     /// Whether the glob is `*anchor*`, which matches wherever the anchor is found.
     is_anchor: bool,
 }
@@ -52,13 +52,13 @@ struct GlobSearch<'s, F> {
     set: &'s GlobSet,
     value: &'s str,
     /// The owner that was found last: its other globs need not be matched.
-    last: Option<Entry>,
+    last: Option<EntryId>,
     found: F,
 }
 
 impl GlobSet {
-    pub(super) fn new(globs: impl IntoIterator<Item = (Glob, Entry)>) -> GlobSet {
-        let globs: Box<[(Glob, Entry)]> = globs.into_iter().collect();
+    pub(super) fn new(globs: impl IntoIterator<Item = (Glob, EntryId)>) -> GlobSet {
+        let globs: Box<[(Glob, EntryId)]> = globs.into_iter().collect();
         let anchors = anchors(&globs);
         let mut by_anchor: HashMap<&str, Vec<u32>> = HashMap::new();
         let mut of_prefixes = Vec::new();
@@ -80,7 +80,7 @@ impl GlobSet {
         if is_too_large {
             of_prefixes = (0..).zip(&globs).map(|(number, _)| ("".into(), number)).collect();
         }
-        let is_anchor = |(glob, _): &(Glob, Entry), anchor: &Option<&str>| {
+        let is_anchor = |(glob, _): &(Glob, EntryId), anchor: &Option<&str>| {
             anchor.is_some_and(|anchor| {
                 let inner = glob.as_str().strip_prefix('*').and_then(|of| of.strip_suffix('*'));
                 inner == Some(anchor) && !is_too_large
@@ -129,7 +129,7 @@ impl GlobSet {
     }
 }
 
-impl<F: FnMut(Entry) -> bool> GlobSearch<'_, F> {
+impl<F: FnMut(EntryId) -> bool> GlobSearch<'_, F> {
     /// Calls `found` with the owners of the globs that match, until it returns `false`.
     fn run(mut self) {
         let mut goes_on = true;
@@ -166,7 +166,7 @@ impl<F: FnMut(Entry) -> bool> GlobSearch<'_, F> {
 
 /// The anchor of each glob: the part of a literal that the fewest other globs have, of equal ones
 /// the longest. `None` for globs without one, and if few globs begin with the same text.
-fn anchors(globs: &[(Glob, Entry)]) -> Vec<Option<&str>> {
+fn anchors(globs: &[(Glob, EntryId)]) -> Vec<Option<&str>> {
     let mut prefixes: HashMap<&str, usize> = HashMap::new();
     for (glob, _) in globs {
         *prefixes.entry(glob.literal_prefix()).or_default() += 1;

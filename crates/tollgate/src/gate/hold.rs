@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Ruling;
-use crate::reservation::Claim;
+use crate::reservation::OpenReservation;
 
 /// Units of every rule that applied to a request, taken until it is known how many were needed.
 ///
@@ -23,19 +23,19 @@ use crate::reservation::Claim;
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
 #[must_use = "dropping a hold gives its units back"]
-pub struct Hold {
+pub struct GateReservation {
     pub(super) ruling: Ruling,
     pub(super) cost: u64,
-    pub(super) claims: Vec<Scaled>,
+    pub(super) claims: Vec<ScaledReservation>,
 }
 
 /// A claim on one limit, and how many of its units one unit of the request is.
-pub(super) struct Scaled {
-    pub(super) claim: Claim,
+pub(super) struct ScaledReservation {
+    pub(super) claim: OpenReservation,
     pub(super) per_unit: u64,
 }
 
-impl Hold {
+impl GateReservation {
     /// The ruling that took the units.
     pub fn ruling(&self) -> &Ruling {
         &self.ruling
@@ -51,7 +51,7 @@ impl Hold {
     /// keep it.
     pub fn raise_to(&mut self, units: u64) {
         self.cost = self.cost.max(units);
-        for Scaled { claim, per_unit } in &mut self.claims {
+        for ScaledReservation { claim, per_unit } in &mut self.claims {
             claim.raise(units.saturating_mul(*per_unit));
         }
     }
@@ -68,7 +68,7 @@ impl Hold {
     /// takes it, into debt if it is not there. Rules that multiply the cost do so again; rules
     /// with a cost of their own keep it.
     pub fn settle(self, actual: u64) {
-        for Scaled { claim, per_unit } in &self.claims {
+        for ScaledReservation { claim, per_unit } in &self.claims {
             match per_unit {
                 0 => claim.commit(),
                 per_unit => claim.settle(actual.saturating_mul(*per_unit)),
@@ -77,7 +77,7 @@ impl Hold {
     }
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for GateReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold").field("cost", &self.cost).finish_non_exhaustive()
     }

@@ -13,48 +13,48 @@ use ipnet::IpNet;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::attributes::{Attribute, Values};
+use super::attributes::{AttributeId, AttributeValues};
 use super::glob_set::GlobSet;
 use super::prefixes::Prefixes;
-use super::texts::Texts;
+use super::texts::TextTable;
 use crate::policy::{Condition, Glob, parse_address};
 
 /// The number of an entry.
-pub(super) type Entry = u32;
+pub(super) type EntryId = u32;
 
 /// Entries that a request fulfils.
-pub(super) type Found = SmallVec<[Entry; 8]>;
+pub(super) type MatchedEntries = SmallVec<[EntryId; 8]>;
 
 /// What must hold for an entry, attributes by number.
-pub(super) type Conditions = Box<[(Attribute, Condition)]>;
+pub(super) type EntryConditions = Box<[(AttributeId, Condition)]>;
 
 #[derive(Debug, Default)]
-pub(super) struct Index {
-    entries: Vec<Conditions>,
+pub(super) struct RuleIndex {
+    entries: Vec<EntryConditions>,
     /// Of each entry: the position of the condition that it is filed under, which holds wherever
     /// the entry is found. `None` if it is filed under none.
     filed_under: Vec<Option<usize>>,
     /// Conditions of many globs that their entries are not filed under, by entry and position.
-    glob_sets: HashMap<(Entry, usize), GlobSet>,
+    glob_sets: HashMap<(EntryId, usize), GlobSet>,
     /// By attribute.
-    drawers: Vec<Drawer>,
+    drawers: Vec<AttributeIndex>,
     /// The attributes under which anything is filed.
-    filed: Vec<Attribute>,
+    filed: Vec<AttributeId>,
     /// Those whose conditions tell nothing in advance.
-    always: Vec<Entry>,
+    always: Vec<EntryId>,
 }
 
 /// What is filed under one attribute.
 #[derive(Debug, Default)]
-struct Drawer {
-    exact: Texts,
+struct AttributeIndex {
+    exact: TextTable,
     /// What is filed under each of those.
-    under: Vec<Vec<Entry>>,
-    networks: HashMap<IpNet, Vec<Entry>>,
+    under: Vec<Vec<EntryId>>,
+    networks: HashMap<IpNet, Vec<EntryId>>,
     /// The lengths of those networks, for IPv4 and IPv6.
     lengths: [Vec<u8>; 2],
     prefixes: Prefixes,
-    present: Vec<Entry>,
+    present: Vec<EntryId>,
     globs: GlobSet,
     /// Whether anything is filed under more than exact values.
     more: bool,
@@ -62,21 +62,21 @@ struct Drawer {
 
 /// The texts under which entries are filed in a drawer, while it is filled.
 #[derive(Clone, Default)]
-struct FiledTexts {
-    exact: BTreeMap<Box<str>, Vec<Entry>>,
-    beginnings: Vec<(Box<str>, Entry)>,
-    globs: Vec<(Glob, Entry)>,
+struct IndexedTexts {
+    exact: BTreeMap<Box<str>, Vec<EntryId>>,
+    beginnings: Vec<(Box<str>, EntryId)>,
+    globs: Vec<(Glob, EntryId)>,
 }
 
 /// Up to this many globs of a condition that its entry is not filed under are matched one by one.
 const FEW_GLOBS: usize = 8;
 
-impl Index {
-    pub(super) fn new(entries: Vec<Conditions>, attributes: usize) -> Index {
-        let mut index = Index::default();
-        index.drawers.resize_with(attributes, Drawer::default);
-        let crowd = Crowd::new(&entries);
-        let mut texts = vec![FiledTexts::default(); attributes];
+impl RuleIndex {
+    pub(super) fn new(entries: Vec<EntryConditions>, attributes: usize) -> RuleIndex {
+        let mut index = RuleIndex::default();
+        index.drawers.resize_with(attributes, AttributeIndex::default);
+        let crowd = Selectivity::new(&entries);
+        let mut texts = vec![IndexedTexts::default(); attributes];
         for (number, conditions) in (0..).zip(&entries) {
             let filed_under = crowd.most_telling(conditions);
             index.filed_under.push(filed_under);
@@ -97,7 +97,7 @@ impl Index {
         }
         for (drawer, texts) in index.drawers.iter_mut().zip(texts) {
             let (exact, under): (Vec<_>, _) = texts.exact.into_iter().unzip();
-            (drawer.exact, drawer.under) = (Texts::new(exact), under);
+            (drawer.exact, drawer.under) = (TextTable::new(exact), under);
             drawer.prefixes = Prefixes::new(texts.beginnings);
             drawer.globs = GlobSet::new(texts.globs);
         }
@@ -110,7 +110,7 @@ impl Index {
     /// Puts the entries whose conditions all hold into `found`, which is empty, in order. An entry
     /// is filed in one place, where a value finds it at most once.
     #[inline]
-    pub(super) fn find(&self, values: &Values<'_>, found: &mut Found) {
+    pub(super) fn find(&self, values: &AttributeValues<'_>, found: &mut MatchedEntries) {
         self.add(&self.always, values, found);
         for attribute in &self.filed {
             let Some(value) = values.get(*attribute) else { continue };
@@ -129,7 +129,7 @@ impl Index {
 
     /// Adds those of `entries` whose conditions all hold.
     #[inline(always)]
-    fn add(&self, entries: &[Entry], values: &Values<'_>, found: &mut Found) {
+    fn add(&self, entries: &[EntryId], values: &AttributeValues<'_>, found: &mut MatchedEntries) {
         for entry in entries {
             if self.others_hold(*entry, values) {
                 found.push(*entry);
@@ -139,7 +139,7 @@ impl Index {
 
     /// Whether the conditions of `entry` hold, but for the one that it is filed under.
     #[inline(always)]
-    fn others_hold(&self, entry: Entry, values: &Values<'_>) -> bool {
+    fn others_hold(&self, entry: EntryId, values: &AttributeValues<'_>) -> bool {
         let conditions = &self.entries[entry as usize];
         match (&**conditions, self.filed_under[entry as usize]) {
             ([] | [_], Some(_)) => true,
@@ -153,9 +153,9 @@ impl Index {
         }
     }
 
-    fn holds(&self, of: (Entry, usize), condition: &Condition, value: Option<&str>) -> bool {
+    fn holds(&self, of: (EntryId, usize), condition: &Condition, value: Option<&str>) -> bool {
         let set = many_globs(condition).and_then(|_| self.glob_sets.get(&of));
-        let Some(set) = set else { return condition.holds(value) };
+        let Some(set) = set else { return condition.matches(value) };
         let is_match = value.is_some_and(|value| set.is_match(value));
         is_match != matches!(condition, Condition::Not(_))
     }
@@ -163,51 +163,51 @@ impl Index {
     /// The first condition of `entry` that does not hold.
     pub(super) fn first_failing(
         &self,
-        entry: Entry,
-        values: &Values<'_>,
-    ) -> Option<&(Attribute, Condition)> {
+        entry: EntryId,
+        values: &AttributeValues<'_>,
+    ) -> Option<&(AttributeId, Condition)> {
         let conditions = &self.entries[entry as usize];
-        conditions.iter().find(|(attribute, condition)| !condition.holds(values.get(*attribute)))
+        conditions.iter().find(|(attribute, condition)| !condition.matches(values.get(*attribute)))
     }
 }
 
-impl Drawer {
+impl AttributeIndex {
     fn is_empty(&self) -> bool {
         self.under.is_empty() && !self.more
     }
 
-    fn file(&mut self, condition: &Condition, entry: Entry, texts: &mut FiledTexts) {
+    fn file(&mut self, condition: &Condition, entry: EntryId, texts: &mut IndexedTexts) {
         if let Condition::Glob(globs) = condition {
             self.more = true;
             texts.globs.extend(globs.iter().map(|glob| (glob.clone(), entry)));
             return;
         }
         for place in places(condition) {
-            self.more |= !matches!(place, Place::Exact(_));
+            self.more |= !matches!(place, IndexKey::Exact(_));
             match place {
-                Place::Exact(value) => {
+                IndexKey::Exact(value) => {
                     let under = texts.exact.entry(value.into()).or_default();
                     // A value may be listed twice, and is not looked for repetitions when found.
                     if under.last() != Some(&entry) {
                         under.push(entry);
                     }
                 }
-                Place::Network(network) => {
+                IndexKey::Network(network) => {
                     self.networks.entry(network).or_default().push(entry);
                     let lengths = &mut self.lengths[usize::from(network.addr().is_ipv6())];
                     if !lengths.contains(&network.prefix_len()) {
                         lengths.push(network.prefix_len());
                     }
                 }
-                Place::Beginning(text) => texts.beginnings.push((text.into(), entry)),
-                Place::Present => self.present.push(entry),
+                IndexKey::Beginning(text) => texts.beginnings.push((text.into(), entry)),
+                IndexKey::Present => self.present.push(entry),
             }
         }
     }
 
     /// Calls `consider` with what is filed under `value` other than as it is written.
     #[inline(never)]
-    fn each(&self, value: &str, consider: &mut impl FnMut(&[Entry])) {
+    fn each(&self, value: &str, consider: &mut impl FnMut(&[EntryId])) {
         if !self.networks.is_empty()
             && let Some(ip) = parse_address(value)
         {
@@ -220,7 +220,7 @@ impl Drawer {
         }
     }
 
-    fn each_network(&self, ip: IpAddr, consider: &mut impl FnMut(&[Entry])) {
+    fn each_network(&self, ip: IpAddr, consider: &mut impl FnMut(&[EntryId])) {
         for length in &self.lengths[usize::from(ip.is_ipv6())] {
             let network = IpNet::new(ip, *length).map(|network| network.trunc());
             if let Some(entries) = network.ok().and_then(|network| self.networks.get(&network)) {
@@ -243,30 +243,30 @@ fn many_globs(condition: &Condition) -> Option<&[Glob]> {
 }
 
 /// How many entries could be filed in each place: a place that many share tells little.
-struct Crowd<'a>(HashMap<(Attribute, Place<'a>), usize>);
+struct Selectivity<'a>(HashMap<(AttributeId, IndexKey<'a>), usize>);
 
 /// Where in a drawer an entry can be filed, from the most to the least telling.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Place<'a> {
+enum IndexKey<'a> {
     Exact(&'a str),
     Network(IpNet),
     Beginning(&'a str),
     Present,
 }
 
-impl<'a> Crowd<'a> {
-    fn new(entries: &'a [Conditions]) -> Crowd<'a> {
+impl<'a> Selectivity<'a> {
+    fn new(entries: &'a [EntryConditions]) -> Selectivity<'a> {
         let mut crowd = HashMap::new();
         for (attribute, condition) in entries.iter().flatten() {
             for place in places(condition) {
                 *crowd.entry((*attribute, place)).or_default() += 1;
             }
         }
-        Crowd(crowd)
+        Selectivity(crowd)
     }
 
     /// The position of the condition that is filed where the fewest other entries are.
-    fn most_telling(&self, conditions: &[(Attribute, Condition)]) -> Option<usize> {
+    fn most_telling(&self, conditions: &[(AttributeId, Condition)]) -> Option<usize> {
         let all = conditions.iter().enumerate();
         let telling = all.filter_map(|(position, of)| Some((self.rank(of)?, position)));
         telling.min_by_key(|(rank, _)| *rank).map(|(_, position)| position)
@@ -275,10 +275,10 @@ impl<'a> Crowd<'a> {
     /// The lower, the more it tells; `None` tells nothing.
     fn rank<'c>(
         &self,
-        (attribute, condition): &'c (Attribute, Condition),
-    ) -> Option<(usize, Place<'c>)> {
+        (attribute, condition): &'c (AttributeId, Condition),
+    ) -> Option<(usize, IndexKey<'c>)> {
         let places = places(condition);
-        let others = |place: &Place<'_>| self.0.get(&(*attribute, *place)).copied();
+        let others = |place: &IndexKey<'_>| self.0.get(&(*attribute, *place)).copied();
         let crowd = places.iter().filter_map(others).sum();
         Some((crowd, places.first().copied()?))
     }
@@ -286,28 +286,31 @@ impl<'a> Crowd<'a> {
 
 /// Where an entry with this condition could be filed, so that a value finds it in one place at
 /// most; nowhere if the condition tells nothing in advance.
-fn places(condition: &Condition) -> Vec<Place<'_>> {
+fn places(condition: &Condition) -> Vec<IndexKey<'_>> {
     match condition {
-        Condition::Is(value) => vec![Place::Exact(value)],
-        Condition::OneOf(values) => values.iter().map(|value| Place::Exact(value)).collect(),
+        Condition::Equals(value) => vec![IndexKey::Exact(value)],
+        Condition::AnyOf(values) => values.iter().map(|value| IndexKey::Exact(value)).collect(),
         Condition::Cidr(nets) => {
             let mut nets: Vec<IpNet> = nets.iter().map(IpNet::trunc).collect();
             nets.sort_unstable();
-            widest(nets, |wide, net| wide.contains(net)).into_iter().map(Place::Network).collect()
+            widest(nets, |wide, net| wide.contains(net))
+                .into_iter()
+                .map(IndexKey::Network)
+                .collect()
         }
         Condition::Prefix(texts) => shortest(texts.iter().map(String::as_str)),
         Condition::Glob(globs) => shortest(globs.iter().map(Glob::literal_prefix)),
-        Condition::Present => vec![Place::Present],
+        Condition::Present => vec![IndexKey::Present],
         Condition::Absent | Condition::Not(_) => Vec::new(),
     }
 }
 
 /// The beginnings that begin with no other of them.
-fn shortest<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<Place<'t>> {
+fn shortest<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<IndexKey<'t>> {
     let mut texts: Vec<&str> = texts.collect();
     texts.sort_unstable();
     let widest = widest(texts, |wide, text| text.starts_with(wide));
-    widest.into_iter().map(Place::Beginning).collect()
+    widest.into_iter().map(IndexKey::Beginning).collect()
 }
 
 /// Those of `sorted` that are in no other of them. What is in another follows it.
@@ -323,9 +326,9 @@ fn widest<T>(sorted: Vec<T>, is_in: impl Fn(&T, &T) -> bool) -> Vec<T> {
 
 /// A hash for maps whose keys the policy chose: what clients send is only looked up in them.
 #[derive(Debug, Default)]
-pub(super) struct Quick(u64);
+pub(super) struct PolicyHasher(u64);
 
-impl Hasher for Quick {
+impl Hasher for PolicyHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = xxh3_64_with_seed(bytes, self.0);
     }
@@ -344,7 +347,7 @@ mod tests {
 
     /// How many entries a value finds in the drawer of the first attribute.
     fn found(condition: Condition, value: &str) -> usize {
-        let index = Index::new(vec![[(0, condition)].into(), [].into()], 1);
+        let index = RuleIndex::new(vec![[(0, condition)].into(), [].into()], 1);
         let mut found = 0;
         index.drawers[0].each(value, &mut |entries| found += entries.len());
         found

@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::compiled::{CompiledRule, Listed};
+use super::compiled::{CompiledRule, ListMatch};
 use super::operate::with_key;
 use super::ruling::Ruling;
 use super::{Gate, canonical};
-use crate::decision::Status;
+use crate::decision::KeyStatus;
 use crate::key::KeyName;
 use crate::limit::Limit;
-use crate::policy::{Condition, KeyPart, Request};
-use crate::store::memory::Entry;
+use crate::policy::{Condition, KeyAttribute, Request};
+use crate::store::memory::KeyEntry;
 
 impl Ruling {
     /// Whom the rule that decided counts: the attributes of its key and their values in `request`,
@@ -35,10 +35,10 @@ impl Ruling {
     ) -> impl Iterator<Item = (&'s str, Cow<'s, str>)> {
         let compiled = &self.in_force().compiled;
         let (policy, addresses) = (&compiled.policy, &compiled.addresses);
-        let (parts, matches): (&[KeyPart], &[(String, Condition)]) = match self.list() {
-            Some(Listed::Allow(number)) => (&[], &policy.allow[number].matches),
-            Some(Listed::Deny(number)) => (&[], &policy.deny[number].matches),
-            _ => (self.deciding_rule().map_or(&[], |number| &policy.rules[number].key), &[]),
+        let (parts, matches): (&[KeyAttribute], &[(String, Condition)]) = match self.list() {
+            Some(ListMatch::Allow(number)) => (&[], &policy.allow[number].matches),
+            Some(ListMatch::Deny(number)) => (&[], &policy.deny[number].matches),
+            _ => (self.deciding_rule_index().map_or(&[], |number| &policy.rules[number].key), &[]),
         };
         let of_rule = parts.iter().filter_map(|part| {
             let default = || part.default.as_deref().map(Cow::Borrowed);
@@ -83,13 +83,13 @@ impl Gate {
     /// How a key of `rule` stands under each of the rule's own limits: those of a tier or of an
     /// override may be others, which [`status`](Self::status) knows. `None` if there is no such
     /// rule, or its key has another number of values.
-    pub fn key_status(&self, rule: &str, key: &[&str]) -> Option<Vec<(Limit, Status)>> {
+    pub fn key_status(&self, rule: &str, key: &[&str]) -> Option<Vec<(Limit, KeyStatus)>> {
         let (memory, in_force) = (&self.0.store.0, self.0.in_force.load());
         with_key(&in_force, rule, key, |rule, key| {
             let now = memory.now();
             let limits = rule.terms.iter().zip(&rule.counters);
             let stands = limits.map(|(named, counter)| {
-                let entry = Entry { named, fingerprint: counter.of(key), key };
+                let entry = KeyEntry { named, fingerprint: counter.of(key), key };
                 (named.limit.clone(), memory.status(&entry, now))
             });
             stands.collect()
@@ -97,7 +97,7 @@ impl Gate {
     }
 
     /// For how long a key of `rule` is blocked; `None` if it is not.
-    pub fn blocked_for(&self, rule: &str, key: &[&str]) -> Option<Duration> {
+    pub fn block_remaining(&self, rule: &str, key: &[&str]) -> Option<Duration> {
         let (memory, in_force) = (&self.0.store.0, self.0.in_force.load());
         let left = with_key(&in_force, rule, key, |rule, key| {
             let fingerprint = rule.counters[0].of(key);
@@ -109,7 +109,7 @@ impl Gate {
     /// A part of what [`keys`](Self::keys) lists, so that a long list need not be held at once:
     /// parts are numbered from 0, and a key is always in the same one. `None` past the last, and
     /// where there is no such rule.
-    pub fn keys_in(&self, rule: &str, part: usize) -> Option<Vec<(KeyName, Status)>> {
+    pub fn keys_page(&self, rule: &str, part: usize) -> Option<Vec<(KeyName, KeyStatus)>> {
         let in_force = self.0.in_force.load();
         let named = in_force.compiled.rule(rule).and_then(CompiledRule::first_limit)?;
         self.0.store.0.shard_keys(part, named)

@@ -32,23 +32,23 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use compiled::Compiled;
+use compiled::CompiledPolicy;
 pub use counted::CountedRule;
-pub use explain::{Explanation, NumbersSource, RuleReport, TierSource, Verdict};
-pub use figures::RuleFigures;
-pub use hold::Hold;
-use overrides::{Overrides, Own, Source};
-pub use plan::{Planned, PlannedRule, RuleAnswer};
+pub use explain::{Explanation, LimitSource, RuleExplanation, RuleMatch, TierSource};
+pub use figures::RuleDecision;
+pub use hold::GateReservation;
+use overrides::{ClientOverride, OverrideOrigin, Overrides};
+pub use plan::{PlannedRule, RequestPlan, RuleReplies};
 pub use ruling::{Reason, RequestError, Ruling};
-pub use tries::Tries;
-pub use visit::{Visited, VisitedRule};
+pub use tries::PartialCharge;
+pub use visit::{VisitedRequest, VisitedRule};
 
 use crate::bounds::DEFAULT_RESERVATION;
 use crate::engine::EvaluationMode;
 use crate::limit::LimitError;
 use crate::policy::{
-    Client, EntryFingerprint, Override, Place, Policy, PolicyError, Problem, Request,
-    RunTimeOverride, RunTimeOverrides, check,
+    Client, EntryFingerprint, Override, Policy, PolicyError, PolicyLocation, PolicyProblem,
+    Request, RunTimeOverride, RunTimeOverrides, check,
 };
 use crate::store::memory::MemoryStore;
 
@@ -66,44 +66,44 @@ use crate::store::memory::MemoryStore;
 /// assert!(gate.check(&Request::new().with("user", "ana")).is_allowed());
 /// let ruling = gate.check(&Request::new().with("user", "ben"));
 /// assert!(!ruling.is_allowed());
-/// assert_eq!(ruling.rule(), Some("everybody"));
+/// assert_eq!(ruling.decided_by_name(), Some("everybody"));
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
 #[derive(Clone)]
-pub struct Gate(Arc<Inner>);
+pub struct Gate(Arc<GateInner>);
 
-struct Inner {
+struct GateInner {
     store: MemoryStore,
-    in_force: ArcSwap<InForce>,
+    in_force: ArcSwap<ActivePolicy>,
     /// Held while what is in force is changed, so that one change does not undo another.
-    changes: Mutex<Changes>,
+    changes: Mutex<RuntimeChanges>,
 }
 
 /// What became of a policy that was to replace one that somebody has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
-pub enum Replaced {
+pub enum ReplaceOutcome {
     /// It is in force.
-    Done,
+    Replaced,
     /// Another was in force by then, and stays.
-    Outdated,
+    Conflict,
 }
 
 #[derive(Default)]
-struct Changes {
+struct RuntimeChanges {
     /// Overrides set at run time. The store keeps the same. Those that replace another entry than
     /// the policy has do not apply.
     overrides: RunTimeOverrides,
     /// What was in force and may still be looked at: freed by who makes the next change, so that
     /// no check has to.
-    retired: Vec<Arc<InForce>>,
+    retired: Vec<Arc<ActivePolicy>>,
 }
 
 /// What decides: replaced as a whole, so that no request sees half of a change.
-struct InForce {
+struct ActivePolicy {
     store: MemoryStore,
-    compiled: Arc<Compiled>,
+    compiled: Arc<CompiledPolicy>,
     overrides: Overrides,
 }
 
@@ -114,7 +114,7 @@ impl Gate {
     /// Everything that is wrong with the policy.
     pub fn new(policy: Policy) -> Result<Gate, PolicyError> {
         let store = MemoryStore::builder().build().map_err(refused)?;
-        Gate::on(store, policy)
+        Gate::with_store(store, policy)
     }
 
     /// A gate over `store`. State is kept by the names of the rules, so that a gate built later
@@ -125,14 +125,14 @@ impl Gate {
     ///
     /// # Errors
     /// Everything that is wrong with the policy.
-    pub fn on(store: MemoryStore, policy: Policy) -> Result<Gate, PolicyError> {
+    pub fn with_store(store: MemoryStore, policy: Policy) -> Result<Gate, PolicyError> {
         let overrides = store.0.overrides.list(store.0.now());
-        let mut changes = Changes { overrides, ..Changes::default() };
-        let in_force = InForce::new(&store, policy, &changes.overrides)?;
+        let mut changes = RuntimeChanges { overrides, ..RuntimeChanges::default() };
+        let in_force = ActivePolicy::new(&store, policy, &changes.overrides)?;
         in_force.drop_outdated(&mut changes.overrides);
         store.0.overrides.replace(changes.overrides.clone());
         let in_force = ArcSwap::from_pointee(in_force);
-        Ok(Gate(Arc::new(Inner { store, in_force, changes: Mutex::new(changes) })))
+        Ok(Gate(Arc::new(GateInner { store, in_force, changes: Mutex::new(changes) })))
     }
 
     /// The policy in force.
@@ -154,35 +154,35 @@ impl Gate {
     /// who decides by what it saw undoes nobody else's change.
     ///
     /// ```
-    /// use tollgate::{Gate, Limit, Policy, Replaced, Rule};
+    /// use tollgate::{Gate, Limit, Policy, ReplaceOutcome, Rule};
     ///
     /// let gate = Gate::new(Policy::new())?;
     /// let seen = gate.policy();
     /// let wanted = Policy::new().rule(Rule::new("everybody").limit(Limit::per_second(1)));
-    /// assert_eq!(gate.replace_seen(&seen, wanted.clone())?, Replaced::Done);
-    /// assert_eq!(gate.replace_seen(&seen, Policy::new())?, Replaced::Outdated);
+    /// assert_eq!(gate.compare_and_replace(&seen, wanted.clone())?, ReplaceOutcome::Replaced);
+    /// assert_eq!(gate.compare_and_replace(&seen, Policy::new())?, ReplaceOutcome::Conflict);
     /// assert_eq!(*gate.policy(), wanted);
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
     ///
     /// # Errors
     /// Everything that is wrong with it; the policy in force stays.
-    pub fn replace_seen(
+    pub fn compare_and_replace(
         &self,
         seen: &Arc<Policy>,
         policy: Policy,
-    ) -> Result<Replaced, PolicyError> {
+    ) -> Result<ReplaceOutcome, PolicyError> {
         // Held over both, so that nobody comes between.
         let mut changes = self.0.changes.lock();
         if !Arc::ptr_eq(&self.policy(), seen) {
-            return Ok(Replaced::Outdated);
+            return Ok(ReplaceOutcome::Conflict);
         }
         self.replace_in(&mut changes, policy)?;
-        Ok(Replaced::Done)
+        Ok(ReplaceOutcome::Replaced)
     }
 
-    fn replace_in(&self, changes: &mut Changes, policy: Policy) -> Result<(), PolicyError> {
-        let in_force = InForce::new(&self.0.store, policy, &changes.overrides)?;
+    fn replace_in(&self, changes: &mut RuntimeChanges, policy: Policy) -> Result<(), PolicyError> {
+        let in_force = ActivePolicy::new(&self.0.store, policy, &changes.overrides)?;
         let before = self.0.in_force.load();
         changes.overrides.retain(|client, set| {
             let is_replaced = before.allows(client, set) && !in_force.allows(client, set);
@@ -223,7 +223,7 @@ impl Gate {
     /// # Errors
     /// The ruling, where it is not allowed.
     #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
-    pub fn reserve(&self, request: &Request<'_>) -> Result<Hold, Ruling> {
+    pub fn reserve(&self, request: &Request<'_>) -> Result<GateReservation, Ruling> {
         self.reserve_for(request, DEFAULT_RESERVATION)
     }
 
@@ -232,12 +232,16 @@ impl Gate {
     /// # Errors
     /// The ruling, where it is not allowed.
     #[allow(clippy::result_large_err, reason = "both ways hold a ruling, and none is boxed")]
-    pub fn reserve_for(&self, request: &Request<'_>, timeout: Duration) -> Result<Hold, Ruling> {
+    pub fn reserve_for(
+        &self,
+        request: &Request<'_>,
+        timeout: Duration,
+    ) -> Result<GateReservation, Ruling> {
         let mut ruling = Ruling::open(self.0.in_force.load());
-        let until = self.0.store.0.now().after(timeout);
+        let until = self.0.store.0.now().saturating_add(timeout);
         let claims = ruling.decide(request, EvaluationMode::Charge, Some(until));
         if ruling.is_allowed() {
-            Ok(Hold { ruling, cost: request.units(), claims })
+            Ok(GateReservation { ruling, cost: request.units(), claims })
         } else {
             Err(ruling)
         }
@@ -254,7 +258,7 @@ impl Gate {
 
     fn change_overrides<T>(
         &self,
-        changes: &mut Changes,
+        changes: &mut RuntimeChanges,
         change: impl FnOnce(&mut Overrides) -> T,
     ) -> T {
         let old = self.0.in_force.load();
@@ -262,11 +266,11 @@ impl Gate {
         let result = change(&mut overrides);
         let (store, compiled) = (old.store.clone(), old.compiled.clone());
         drop(old);
-        self.put_in_force(InForce { store, compiled, overrides }, changes);
+        self.put_in_force(ActivePolicy { store, compiled, overrides }, changes);
         result
     }
 
-    fn put_in_force(&self, in_force: InForce, changes: &mut Changes) {
+    fn put_in_force(&self, in_force: ActivePolicy, changes: &mut RuntimeChanges) {
         let old = self.0.in_force.swap(Arc::new(in_force));
         // Nobody can begin to look at what is no longer in force.
         changes.retired.retain(|retired| Arc::strong_count(retired) > 1);
@@ -274,17 +278,17 @@ impl Gate {
     }
 }
 
-impl InForce {
+impl ActivePolicy {
     fn new(
         store: &MemoryStore,
         policy: Policy,
         set: &RunTimeOverrides,
-    ) -> Result<InForce, PolicyError> {
+    ) -> Result<ActivePolicy, PolicyError> {
         check(&policy)?;
-        let compiled = Compiled::new(Arc::new(policy), &store.0).map_err(refused)?;
+        let compiled = CompiledPolicy::new(Arc::new(policy), &store.0).map_err(refused)?;
         let overrides = policy_overrides(&compiled, store).map_err(refused)?;
         let (store, compiled) = (store.clone(), Arc::new(compiled));
-        let mut in_force = InForce { store, compiled, overrides };
+        let mut in_force = ActivePolicy { store, compiled, overrides };
         for (client, set) in set {
             if in_force.allows(client, set) {
                 in_force.set(&set.change).map_err(refused)?;
@@ -302,8 +306,8 @@ impl InForce {
 
     /// Applies a run-time override.
     fn set(&mut self, change: &Override) -> Result<(), LimitError> {
-        let source = Source::RunTime(Box::new(change.clone()));
-        let own = Own::new(source, &self.compiled, &self.store.0)?;
+        let source = OverrideOrigin::RunTime(Box::new(change.clone()));
+        let own = ClientOverride::new(source, &self.compiled, &self.store.0)?;
         self.overrides.set(own, &self.compiled.addresses);
         Ok(())
     }
@@ -321,11 +325,14 @@ impl InForce {
 }
 
 /// The overrides of the policy.
-fn policy_overrides(compiled: &Compiled, store: &MemoryStore) -> Result<Overrides, LimitError> {
+fn policy_overrides(
+    compiled: &CompiledPolicy,
+    store: &MemoryStore,
+) -> Result<Overrides, LimitError> {
     let mut overrides = Overrides::default();
     for number in 0..compiled.policy.overrides.len() {
-        let source = Source::Policy(compiled.policy.clone(), number);
-        let own = Own::new(source, compiled, &store.0)?;
+        let source = OverrideOrigin::Policy(compiled.policy.clone(), number);
+        let own = ClientOverride::new(source, compiled, &store.0)?;
         overrides.set(own, &compiled.addresses);
     }
     Ok(overrides)
@@ -334,7 +341,10 @@ fn policy_overrides(compiled: &Compiled, store: &MemoryStore) -> Result<Override
 /// What the store refuses though the policy was found right.
 fn refused(error: LimitError) -> PolicyError {
     PolicyError {
-        problems: vec![Problem { place: Place::Policy("store"), message: error.to_string() }],
+        problems: vec![PolicyProblem {
+            place: PolicyLocation::Policy("store"),
+            message: error.to_string(),
+        }],
     }
 }
 

@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::attributes::Room;
+use super::attributes::RequestScratch;
 use super::canonical::CanonicalTexts;
 use super::compiled::{CompiledRule, counter, counter_name};
-use super::resolve::{Applied, Resolved, RuleKey};
-use super::tries::Tries;
-use super::{Gate, InForce, Ruling};
-use crate::algorithm::Taken;
+use super::resolve::{AppliedRule, ResolvedRequest, RuleKeyValues};
+use super::tries::PartialCharge;
+use super::{ActivePolicy, Gate, Ruling};
+use crate::algorithm::TakenAt;
 use crate::bounds::MAX_LIMITS_PER_RULE;
-use crate::decision::Status;
+use crate::decision::KeyStatus;
 use crate::engine::EvaluationMode;
 use crate::key::KeyName;
 use crate::policy::Request;
-use crate::store::memory::{Culprit, TooManyBlocks};
+use crate::store::memory::{BlockTarget, TooManyBlocks};
 
 impl Gate {
     /// Takes as many units as every rule that applies has, the request's cost at most, and says
     /// how many.
-    pub fn take_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
-        let mut tries = Tries::new(request.units());
+    pub fn check_up_to(&self, request: &Request<'_>) -> (u64, Ruling) {
+        let mut tries = PartialCharge::new(request.units());
         while let Some(units) = tries.next(self.available(request)) {
             // Who only came too late for some of the units is not blocked for it.
             let ruling =
@@ -61,15 +61,15 @@ impl Gate {
         let memory = &self.0.store.0;
         let in_force = self.0.in_force.load();
         let mut texts = CanonicalTexts::new();
-        let mut room = Room::new();
-        let resolved = Resolved::new(&in_force, request, &mut texts, &mut room);
+        let mut room = RequestScratch::new();
+        let resolved = ResolvedRequest::new(&in_force, request, &mut texts, &mut room);
         if resolved.list().is_some() {
             return;
         }
         for rule in resolved.rules().unwrap_or_default() {
             for (position, named) in rule.terms.iter().enumerate() {
                 let fingerprint = rule.fingerprint(position);
-                memory.give_back(named, fingerprint, Taken::Whenever, rule.price.cost);
+                memory.give_back(named, fingerprint, TakenAt::Whenever, rule.price.cost);
             }
         }
     }
@@ -78,17 +78,18 @@ impl Gate {
     /// is the values of the rule's attributes, in its order.
     pub fn reset(&self, rule: &str, key: &[&str]) -> bool {
         let in_force = self.0.in_force.load();
-        let reset = |rule: &CompiledRule, key: &RuleKey<'_>| self.reset_key(&in_force, rule, key);
+        let reset =
+            |rule: &CompiledRule, key: &RuleKeyValues<'_>| self.reset_key(&in_force, rule, key);
         with_key(&in_force, rule, key, reset).unwrap_or(false)
     }
 
     /// Makes new what a key of `rule` has come to by its own requests: what it has taken, and a
     /// block for having been denied. A block that was set by hand stays. Whether there was any of
     /// that.
-    pub fn reset_earned(&self, rule: &str, key: &[&str]) -> bool {
+    pub fn reset_keeping_manual_block(&self, rule: &str, key: &[&str]) -> bool {
         let in_force = self.0.in_force.load();
         let memory = &self.0.store.0;
-        let reset = |rule: &CompiledRule, key: &RuleKey<'_>| {
+        let reset = |rule: &CompiledRule, key: &RuleKeyValues<'_>| {
             let lifted = memory.blocks.lift_earned(rule.counters[0].of(key), memory.now());
             lifted | self.reset_taken(&in_force, rule, key)
         };
@@ -98,17 +99,27 @@ impl Gate {
     /// Makes the request's key new in every rule that applies to it; how many were known.
     pub fn reset_request(&self, request: &Request<'_>) -> usize {
         let in_force = self.0.in_force.load();
-        let reset = |of: &&Applied<'_>| self.reset_key(&in_force, of.rule, &of.key);
+        let reset = |of: &&AppliedRule<'_>| self.reset_key(&in_force, of.rule, &of.key);
         applied(&in_force, request, |rules| rules.iter().filter(reset).count())
     }
 
-    fn reset_key(&self, in_force: &InForce, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+    fn reset_key(
+        &self,
+        in_force: &ActivePolicy,
+        rule: &CompiledRule,
+        key: &RuleKeyValues<'_>,
+    ) -> bool {
         let lifted = self.unblock_key(rule, key);
         lifted | self.reset_taken(in_force, rule, key)
     }
 
     /// Gives a key all back that it has taken; whether anything was known of it.
-    fn reset_taken(&self, in_force: &InForce, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+    fn reset_taken(
+        &self,
+        in_force: &ActivePolicy,
+        rule: &CompiledRule,
+        key: &RuleKeyValues<'_>,
+    ) -> bool {
         let memory = &self.0.store.0;
         let Some(number) = in_force.compiled.rule_number(&rule.name) else {
             return false;
@@ -175,7 +186,11 @@ impl Gate {
         })
     }
 
-    fn block_keys(&self, culprits: &[Culprit<'_>], length: Duration) -> Result<(), TooManyBlocks> {
+    fn block_keys(
+        &self,
+        culprits: &[BlockTarget<'_>],
+        length: Duration,
+    ) -> Result<(), TooManyBlocks> {
         let memory = &self.0.store.0;
         memory.blocks.set(culprits, length, memory.now())
     }
@@ -210,7 +225,7 @@ impl Gate {
     }
 
     /// Every blocked key: its rule, its name, and for how long.
-    pub fn blocked(&self) -> Vec<(String, KeyName, Duration)> {
+    pub fn blocked_keys(&self) -> Vec<(String, KeyName, Duration)> {
         let memory = &self.0.store.0;
         let in_force = self.0.in_force.load();
         let now = memory.now();
@@ -219,43 +234,43 @@ impl Gate {
             let rule = in_force.compiled.rule(&blocked.rule);
             now < blocked.until && rule.is_some_and(|rule| blocked.counts(rule.block.is_some()))
         });
-        blocked.map(|of| (of.rule.to_string(), of.key, of.until.since(now))).collect()
+        blocked.map(|of| (of.rule.to_string(), of.key, of.until.saturating_since(now))).collect()
     }
 
     /// The keys of `rule` that are not as good as new under its first limit, with their status;
     /// of a rule that only limits some tiers, under the first of those.
-    pub fn keys(&self, rule: &str) -> Vec<(KeyName, Status)> {
-        (0_usize..).map_while(|part| self.keys_in(rule, part)).flatten().collect()
+    pub fn keys(&self, rule: &str) -> Vec<(KeyName, KeyStatus)> {
+        (0_usize..).map_while(|part| self.keys_page(rule, part)).flatten().collect()
     }
 
-    fn unblock_key(&self, rule: &CompiledRule, key: &RuleKey<'_>) -> bool {
+    fn unblock_key(&self, rule: &CompiledRule, key: &RuleKeyValues<'_>) -> bool {
         let memory = &self.0.store.0;
         memory.blocks.lift(rule.counters[0].of(key), memory.now())
     }
 }
 
-fn culprit<'a>(rule: &'a CompiledRule, key: &'a RuleKey<'_>) -> Culprit<'a> {
-    Culprit { fingerprint: rule.counters[0].of(key), rule: &rule.name, key }
+fn culprit<'a>(rule: &'a CompiledRule, key: &'a RuleKeyValues<'_>) -> BlockTarget<'a> {
+    BlockTarget { fingerprint: rule.counters[0].of(key), rule: &rule.name, key }
 }
 
 /// Works on the rules that apply to `request`; on none where it cannot be charged.
 fn applied<T>(
-    in_force: &InForce,
+    in_force: &ActivePolicy,
     request: &Request<'_>,
-    work: impl FnOnce(&[Applied<'_>]) -> T,
+    work: impl FnOnce(&[AppliedRule<'_>]) -> T,
 ) -> T {
     let mut texts = CanonicalTexts::new();
-    let mut room = Room::new();
-    let resolved = Resolved::new(in_force, request, &mut texts, &mut room);
+    let mut room = RequestScratch::new();
+    let resolved = ResolvedRequest::new(in_force, request, &mut texts, &mut room);
     work(&resolved.rules().unwrap_or_default())
 }
 
 /// Works on a key of `rule`, if there is that rule and its key has so many values.
 pub(super) fn with_key<T>(
-    in_force: &InForce,
+    in_force: &ActivePolicy,
     rule: &str,
     key: &[&str],
-    work: impl FnOnce(&CompiledRule, &RuleKey<'_>) -> T,
+    work: impl FnOnce(&CompiledRule, &RuleKeyValues<'_>) -> T,
 ) -> Option<T> {
     let rule = in_force.compiled.rule(rule)?;
     if rule.key.len() != key.len() {
@@ -266,5 +281,5 @@ pub(super) fn with_key<T>(
     let values: SmallVec<[Cow<'_, str>; 4]> =
         parts.iter().zip(key).map(|(part, value)| part.counted(value)).collect();
     let values: SmallVec<[&str; 4]> = values.iter().map(|value| &**value).collect();
-    Some(work(rule, &RuleKey::Given(&values)))
+    Some(work(rule, &RuleKeyValues::Given(&values)))
 }

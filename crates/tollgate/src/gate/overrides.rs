@@ -13,9 +13,9 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use super::canonical;
-use super::compiled::{Compiled, Terms, counter, terms};
-use super::index::Quick;
-use crate::key::Fingerprints;
+use super::compiled::{CompiledPolicy, LimitSet, counter, terms};
+use super::index::PolicyHasher;
+use crate::key::LimitKeyHasher;
 use crate::limit::LimitError;
 use crate::policy::{
     AddressAttributes, AddressPrefix, Client, ListedOverride, Override, OverrideSource, Policy,
@@ -27,13 +27,13 @@ use crate::time::Timestamp;
 const PIECES: usize = 64;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Overrides(Vec<Shape>);
+pub(super) struct Overrides(Vec<OverrideShape>);
 
 /// All overrides that name the same attributes.
 #[derive(Clone, Debug)]
-struct Shape {
+struct OverrideShape {
     attributes: Arc<ShapeAttributes>,
-    pieces: Vec<Arc<HashTable<Arc<Own>>>>,
+    pieces: Vec<Arc<HashTable<Arc<ClientOverride>>>>,
 }
 
 /// The attributes of a shape, each with the part of it that counts if it is an address.
@@ -42,87 +42,91 @@ struct ShapeAttributes(Box<[(String, Option<AddressPrefix>)]>);
 
 /// What is different for a client.
 #[derive(Debug)]
-pub(super) struct Own {
-    pub(super) source: Source,
-    numbers: SmallVec<[OwnTerms; 1]>,
+pub(super) struct ClientOverride {
+    pub(super) source: OverrideOrigin,
+    numbers: SmallVec<[OverrideLimits; 1]>,
     /// The policy's override of the same client: it applies when this one, of run time, has ended.
-    covered: Option<Arc<Own>>,
+    covered: Option<Arc<ClientOverride>>,
 }
 
 /// What an override says: the policy's are not copied, since there may be very many.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum OverrideOrigin {
     /// The policy's of this number.
     Policy(Arc<Policy>, usize),
     /// Set at run time.
     RunTime(Box<Override>),
 }
 
-impl Source {
+impl OverrideOrigin {
     pub(super) fn origin(&self) -> OverrideSource {
         match self {
-            Source::Policy(..) => OverrideSource::Policy,
-            Source::RunTime(_) => OverrideSource::RunTime,
+            OverrideOrigin::Policy(..) => OverrideSource::Policy,
+            OverrideOrigin::RunTime(_) => OverrideSource::RunTime,
         }
     }
 }
 
-impl Deref for Source {
+impl Deref for OverrideOrigin {
     type Target = Override;
 
     fn deref(&self) -> &Override {
         match self {
-            Source::Policy(policy, number) => &policy.overrides[*number],
-            Source::RunTime(change) => change,
+            OverrideOrigin::Policy(policy, number) => &policy.overrides[*number],
+            OverrideOrigin::RunTime(change) => change,
         }
     }
 }
 
 /// A client's own limits of a rule.
 #[derive(Debug)]
-pub(super) struct OwnTerms {
+pub(super) struct OverrideLimits {
     /// The rule's number.
     rule: u32,
-    pub(super) terms: Terms,
+    pub(super) terms: LimitSet,
     /// What finds the states of limits beyond as many as the rule itself ever has.
-    pub(super) further: Vec<Fingerprints>,
+    pub(super) further: Vec<LimitKeyHasher>,
 }
 
-impl Own {
+impl ClientOverride {
     /// `source` made ready; rules that the policy does not have are left out.
     pub(super) fn new(
-        source: Source,
-        compiled: &Compiled,
+        source: OverrideOrigin,
+        compiled: &CompiledPolicy,
         memory: &Memory,
-    ) -> Result<Own, LimitError> {
+    ) -> Result<ClientOverride, LimitError> {
         let mut numbers = SmallVec::new();
-        for (name, of_rule) in &source.numbers {
+        for (name, of_rule) in &source.limits {
             if let Some(rule) = compiled.rule_number(name) {
                 let terms = terms(name, of_rule, memory)?;
                 let known = compiled.rules[rule as usize].counters.len();
                 let of_policy = &compiled.policy.rules[rule as usize];
                 let further = (known..terms.len()).map(|at| counter(of_policy, at, memory));
-                numbers.push(OwnTerms { rule, further: further.collect(), terms });
+                numbers.push(OverrideLimits { rule, further: further.collect(), terms });
             }
         }
-        Ok(Own { source, numbers, covered: None })
+        Ok(ClientOverride { source, numbers, covered: None })
     }
 
     /// Returns the override that applies at `now`, if any does.
-    fn live(self: &Arc<Own>, now: impl Fn() -> Timestamp) -> Option<&Arc<Own>> {
-        let is_live = |own: &&Arc<Own>| own.source.until.is_none_or(|until| now() < until);
+    fn live(
+        self: &Arc<ClientOverride>,
+        now: impl Fn() -> Timestamp,
+    ) -> Option<&Arc<ClientOverride>> {
+        let is_live =
+            |own: &&Arc<ClientOverride>| own.source.until.is_none_or(|until| now() < until);
         Some(self).filter(is_live).or_else(|| self.covered.as_ref().filter(is_live))
     }
 
-    fn policy_entry(self: &Arc<Own>) -> Option<&Arc<Own>> {
+    fn policy_entry(self: &Arc<ClientOverride>) -> Option<&Arc<ClientOverride>> {
         match self.source {
-            Source::Policy(..) => Some(self),
-            Source::RunTime(_) => self.covered.as_ref(),
+            OverrideOrigin::Policy(..) => Some(self),
+            OverrideOrigin::RunTime(_) => self.covered.as_ref(),
         }
     }
 
     /// The client's own limits of a rule.
-    pub(super) fn terms(&self, rule: u32) -> Option<&OwnTerms> {
+    pub(super) fn terms(&self, rule: u32) -> Option<&OverrideLimits> {
         self.numbers.iter().find(|of| of.rule == rule)
     }
 
@@ -136,7 +140,11 @@ impl Overrides {
     /// What is different for the client of `request` now: of those that fit, the one that names
     /// the most attributes, and of as many the one whose names come first in the alphabet.
     #[inline]
-    pub(super) fn find(&self, request: &Request<'_>, memory: &Memory) -> Option<&Arc<Own>> {
+    pub(super) fn find(
+        &self,
+        request: &Request<'_>,
+        memory: &Memory,
+    ) -> Option<&Arc<ClientOverride>> {
         if self.0.is_empty() {
             return None;
         }
@@ -145,15 +153,16 @@ impl Overrides {
     }
 
     /// Puts `own` in, instead of any other of the same client. One of run time covers the policy's.
-    pub(super) fn set(&mut self, mut own: Own, addresses: &AddressAttributes) {
+    pub(super) fn set(&mut self, mut own: ClientOverride, addresses: &AddressAttributes) {
         let shape = self.shape(&own.source.client, addresses);
         let attributes = Arc::clone(&shape.attributes);
         let hash = hash(own.values(&attributes));
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
-        let same = |other: &Arc<Own>| other.values(&attributes).eq(own.values(&attributes));
+        let same =
+            |other: &Arc<ClientOverride>| other.values(&attributes).eq(own.values(&attributes));
         if let Ok(entry) = piece.find_entry(hash, same) {
             let (replaced, _) = entry.remove();
-            if let Source::RunTime(_) = own.source {
+            if let OverrideOrigin::RunTime(_) = own.source {
                 own.covered = replaced.policy_entry().cloned();
             }
         }
@@ -167,14 +176,14 @@ impl Overrides {
         let attributes = Arc::clone(&shape.attributes);
         let hash = hash(attributes.values_of(client));
         let piece = Arc::make_mut(&mut shape.pieces[piece(hash)]);
-        let is_meant = |own: &Arc<Own>| {
-            matches!(own.source, Source::RunTime(_))
+        let is_meant = |own: &Arc<ClientOverride>| {
+            matches!(own.source, OverrideOrigin::RunTime(_))
                 && own.values(&attributes).eq(attributes.values_of(client))
         };
         let Ok(entry) = piece.find_entry(hash, is_meant) else { return };
         let (removed, _) = entry.remove();
         if let Some(covered) = &removed.covered {
-            let of = |own: &Arc<Own>| self::hash(own.values(&attributes));
+            let of = |own: &Arc<ClientOverride>| self::hash(own.values(&attributes));
             piece.insert_unique(hash, Arc::clone(covered), of);
         }
         // Every shape costs every check a lookup.
@@ -188,11 +197,12 @@ impl Overrides {
         self.own_of(client)?.policy_entry().map(|own| &*own.source)
     }
 
-    fn own_of(&self, client: &Client) -> Option<&Arc<Own>> {
+    fn own_of(&self, client: &Client) -> Option<&Arc<ClientOverride>> {
         let shape = &self.0[self.place(client).ok()?];
         let hash = hash(shape.attributes.values_of(client));
-        let same =
-            |own: &Arc<Own>| own.values(&shape.attributes).eq(shape.attributes.values_of(client));
+        let same = |own: &Arc<ClientOverride>| {
+            own.values(&shape.attributes).eq(shape.attributes.values_of(client))
+        };
         shape.pieces[piece(hash)].find(hash, same)
     }
 
@@ -208,9 +218,9 @@ impl Overrides {
     }
 
     /// The shape of `client`, made if there is none.
-    fn shape(&mut self, client: &Client, addresses: &AddressAttributes) -> &mut Shape {
+    fn shape(&mut self, client: &Client, addresses: &AddressAttributes) -> &mut OverrideShape {
         let place = self.place(client).unwrap_or_else(|place| {
-            self.0.insert(place, Shape::new(client, addresses));
+            self.0.insert(place, OverrideShape::new(client, addresses));
             place
         });
         &mut self.0[place]
@@ -226,21 +236,22 @@ impl Overrides {
     }
 }
 
-impl Shape {
-    fn new(client: &Client, addresses: &AddressAttributes) -> Shape {
+impl OverrideShape {
+    fn new(client: &Client, addresses: &AddressAttributes) -> OverrideShape {
         let attributes = client.keys().map(|name| (name.clone(), addresses.get(name).copied()));
         let attributes = Arc::new(ShapeAttributes(attributes.collect()));
-        Shape { attributes, pieces: vec![Arc::default(); PIECES] }
+        OverrideShape { attributes, pieces: vec![Arc::default(); PIECES] }
     }
 
-    fn find(&self, request: &Request<'_>) -> Option<&Arc<Own>> {
+    fn find(&self, request: &Request<'_>) -> Option<&Arc<ClientOverride>> {
         let mut values: SmallVec<[Cow<'_, str>; 4]> = SmallVec::new();
         for (attribute, prefix) in &self.attributes.0 {
             let value = canonical::received(request, attribute)?;
             values.push(canonical::of_client(attribute, value, *prefix));
         }
         let hash = hash(values.iter());
-        let same = |own: &Arc<Own>| own.values(&self.attributes).eq(values.iter().cloned());
+        let same =
+            |own: &Arc<ClientOverride>| own.values(&self.attributes).eq(values.iter().cloned());
         self.pieces[piece(hash)].find(hash, same)
     }
 }
@@ -253,13 +264,13 @@ impl ShapeAttributes {
     }
 }
 
-fn listed(own: &Arc<Own>, now: Timestamp) -> ListedOverride {
+fn listed(own: &Arc<ClientOverride>, now: Timestamp) -> ListedOverride {
     let source = &own.live(|| now).unwrap_or(own).source;
     ListedOverride { details: Override::clone(source), source: source.origin() }
 }
 
 fn hash(values: impl Iterator<Item = impl AsRef<str>>) -> u64 {
-    let mut hasher = Quick::default();
+    let mut hasher = PolicyHasher::default();
     values.for_each(|value| value.as_ref().hash(&mut hasher));
     hasher.finish()
 }

@@ -31,7 +31,7 @@ impl Gate {
     /// let file = std::env::temp_dir().join(format!("overrides-{}", std::process::id()));
     /// let policy = Policy::new().rule(Rule::new("api").key(["user"]).limit(Limit::per_hour(10)));
     /// let gate = Gate::new(policy.clone())?;
-    /// gate.set_override(Override::new("user", "ana").numbers("api", Limit::per_hour(500)))?;
+    /// gate.set_override(Override::new("user", "ana").limits("api", Limit::per_hour(500)))?;
     /// gate.save_overrides(&file)?;
     ///
     /// let restarted = Gate::new(policy)?;

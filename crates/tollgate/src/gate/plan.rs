@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 
-use super::attributes::Room;
+use super::attributes::RequestScratch;
 use super::canonical::CanonicalTexts;
-use super::compiled::{Listed, Terms};
-use super::decide::Answer;
-use super::resolve::{Applied, Resolved};
+use super::compiled::{LimitSet, ListMatch};
+use super::decide::GateAnswer;
+use super::resolve::{AppliedRule, ResolvedRequest};
 use super::ruling::RequestError;
-use super::told::{Ruled, Told};
-use super::{Gate, InForce, Ruling};
+use super::told::{ChargeResult, RuledCharge};
+use super::{ActivePolicy, Gate, Ruling};
 use crate::bounds::SHOWN_VALUE;
 use crate::decision::Decision;
 use crate::engine::{Evaluation, EvaluationMode, RuleObservation, evaluate};
@@ -21,15 +21,15 @@ use crate::policy::{Policy, Request, Rule};
 use crate::port::key_bytes;
 
 /// A request with the rules that apply to it, to be decided by another store.
-pub struct Planned {
-    in_force: Arc<InForce>,
+pub struct RequestPlan {
+    in_force: Arc<ActivePolicy>,
     /// What it comes to whatever the limits say.
-    settled: Option<Settled>,
+    settled: Option<EarlyOutcome>,
     rules: Vec<PlannedRule>,
 }
 
-enum Settled {
-    Listed(Listed),
+enum EarlyOutcome {
+    Listed(ListMatch),
     Wrong(RequestError),
 }
 
@@ -37,7 +37,7 @@ enum Settled {
 #[derive(Clone)]
 pub struct PlannedRule {
     number: u32,
-    terms: Terms,
+    terms: LimitSet,
     /// Its key, written so that no two are alike.
     pub key: Vec<u8>,
     /// How many units the request takes.
@@ -50,7 +50,7 @@ pub struct PlannedRule {
 
 /// What another store says of a planned rule.
 #[derive(Debug, Default)]
-pub struct RuleAnswer {
+pub struct RuleReplies {
     /// For how long its key is blocked from now on; zero if it is not.
     pub blocked: Duration,
     /// Whether it was blocked before the request.
@@ -64,23 +64,23 @@ pub struct RuleAnswer {
 impl Gate {
     /// What `request` comes to, for a store elsewhere.
     #[doc(hidden)]
-    pub fn plan(&self, request: &Request<'_>) -> Planned {
-        Planned::new(self.0.in_force.load_full(), request)
+    pub fn plan(&self, request: &Request<'_>) -> RequestPlan {
+        RequestPlan::new(self.0.in_force.load_full(), request)
     }
 }
 
-impl Planned {
-    fn new(in_force: Arc<InForce>, request: &Request<'_>) -> Planned {
+impl RequestPlan {
+    fn new(in_force: Arc<ActivePolicy>, request: &Request<'_>) -> RequestPlan {
         let mut texts = CanonicalTexts::new();
-        let mut room = Room::new();
-        let resolved = Resolved::new(&in_force, request, &mut texts, &mut room);
+        let mut room = RequestScratch::new();
+        let resolved = ResolvedRequest::new(&in_force, request, &mut texts, &mut room);
         let mut rules = Vec::new();
         let settled = match (resolved.list(), resolved.rules()) {
-            (Some(list), _) => Some(Settled::Listed(list)),
+            (Some(list), _) => Some(EarlyOutcome::Listed(list)),
             (None, Err((attribute, value))) => {
                 let attribute = in_force.compiled.attributes.name(attribute).to_owned();
                 let value = value.chars().take(SHOWN_VALUE).collect();
-                Some(Settled::Wrong(RequestError::NotANumber { attribute, value }))
+                Some(EarlyOutcome::Wrong(RequestError::CostNotANumber { attribute, value }))
             }
             (None, Ok(applied)) => {
                 // What only reports comes last, as in a ruling.
@@ -91,7 +91,7 @@ impl Planned {
                 None
             }
         };
-        Planned { in_force, settled, rules }
+        RequestPlan { in_force, settled, rules }
     }
 
     /// The policy it was planned under.
@@ -106,35 +106,32 @@ impl Planned {
 
     /// The same request under some of its rules: what is left to ask where the others are known.
     #[must_use]
-    pub fn only(&self, is_meant: impl Fn(usize) -> bool) -> Planned {
+    pub fn only(&self, is_meant: impl Fn(usize) -> bool) -> RequestPlan {
         let meant = self.rules.iter().enumerate().filter(|(place, _)| is_meant(*place));
         let rules = meant.map(|(_, rule)| rule.clone()).collect();
         // What the limits do not decide has no rules.
-        Planned { in_force: self.in_force.clone(), settled: None, rules }
+        RequestPlan { in_force: self.in_force.clone(), settled: None, rules }
     }
 
     /// The ruling that follows from what the store says of each rule, in the order of
     /// [`rules`](Self::rules).
-    pub fn ruling(&self, answers: &[RuleAnswer]) -> Ruling {
-        let mut told: Vec<Told> = Vec::new();
+    pub fn ruling(&self, answers: &[RuleReplies]) -> Ruling {
+        let mut told: Vec<ChargeResult> = Vec::new();
         for (rule, answer) in self.rules.iter().zip(answers) {
             let ruled = |limit| {
-                let ruled = Ruled::new(rule.number, limit, rule.shadow, answer.blocked);
+                let ruled = RuledCharge::new(rule.number, limit, rule.shadow, answer.blocked);
                 if answer.leased { ruled.leased() } else { ruled }
             };
             if rule.terms.is_empty() && !answer.blocked.is_zero() {
-                told.push(Told { ruled: ruled(0), decision: Decision::UNLIMITED });
+                told.push(ChargeResult { ruled: ruled(0), decision: Decision::UNLIMITED });
             }
-            told.extend(
-                rule.terms.iter().zip(&answer.decisions).map(|(named, decision)| Told {
-                    ruled: ruled(named.number),
-                    decision: *decision,
-                }),
-            );
+            told.extend(rule.terms.iter().zip(&answer.decisions).map(|(named, decision)| {
+                ChargeResult { ruled: ruled(named.number), decision: *decision }
+            }));
         }
         let answer = match &self.settled {
-            Some(Settled::Listed(kind)) => Answer::Listed(*kind),
-            Some(Settled::Wrong(error)) => Answer::Wrong(Box::new(error.clone())),
+            Some(EarlyOutcome::Listed(kind)) => GateAnswer::Listed(*kind),
+            Some(EarlyOutcome::Wrong(error)) => GateAnswer::Wrong(Box::new(error.clone())),
             None => self.evaluate(answers).into(),
         };
         let mut ruling = Ruling::open(Guard::from_inner(Arc::clone(&self.in_force)));
@@ -145,8 +142,8 @@ impl Planned {
 
     /// Evaluates what the store says of each rule. It has charged and blocked already, so that only the
     /// answer to the request matters.
-    fn evaluate(&self, answers: &[RuleAnswer]) -> Evaluation {
-        let observe = |(rule, answer): (&PlannedRule, &RuleAnswer)| RuleObservation {
+    fn evaluate(&self, answers: &[RuleReplies]) -> Evaluation {
+        let observe = |(rule, answer): (&PlannedRule, &RuleReplies)| RuleObservation {
             is_shadow: rule.shadow,
             is_blocked: answer.was_blocked,
             has_block_for: false,
@@ -170,7 +167,7 @@ impl Planned {
 }
 
 impl PlannedRule {
-    fn new(applied: &Applied<'_>) -> PlannedRule {
+    fn new(applied: &AppliedRule<'_>) -> PlannedRule {
         let mut key = Vec::new();
         key_bytes(&applied.key, &mut key);
         PlannedRule {
@@ -189,7 +186,7 @@ impl PlannedRule {
     }
 
     /// The rule itself.
-    pub fn rule<'p>(&self, planned: &'p Planned) -> &'p Rule {
+    pub fn rule<'p>(&self, planned: &'p RequestPlan) -> &'p Rule {
         &planned.policy().rules[self.number()]
     }
 
@@ -199,7 +196,7 @@ impl PlannedRule {
     }
 }
 
-impl std::fmt::Debug for Planned {
+impl std::fmt::Debug for RequestPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Planned").field("rules", &self.rules.len()).finish_non_exhaustive()
     }

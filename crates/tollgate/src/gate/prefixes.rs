@@ -1,6 +1,6 @@
 //! Which of many beginnings a text has.
 
-use super::index::Entry;
+use super::index::EntryId;
 
 /// Beginnings in order, each knowing the longest other that it begins with itself.
 #[derive(Debug, Default)]
@@ -15,12 +15,12 @@ pub(super) struct Prefixes {
 #[derive(Debug)]
 struct Prefix {
     text: Box<str>,
-    entries: Vec<Entry>,
+    entries: Vec<EntryId>,
     shorter: Option<usize>,
 }
 
 impl Prefixes {
-    pub(super) fn new(mut filed: Vec<(Box<str>, Entry)>) -> Prefixes {
+    pub(super) fn new(mut filed: Vec<(Box<str>, EntryId)>) -> Prefixes {
         filed.sort_unstable();
         let mut prefixes: Vec<Prefix> = Vec::new();
         for (text, entry) in filed {
@@ -47,7 +47,7 @@ impl Prefixes {
     /// All of them are among the last one in order before `text`, and those it begins with: what
     /// lies in order between a beginning of a text and the text has the same beginning.
     #[inline]
-    pub(super) fn each(&self, text: &str, found: &mut impl FnMut(&[Entry])) {
+    pub(super) fn each(&self, text: &str, found: &mut impl FnMut(&[EntryId])) {
         if self.prefixes.is_empty() {
             return;
         }
@@ -111,7 +111,7 @@ mod tests {
             let mut found = Vec::new();
             Prefixes::new(filed.collect()).each(&text, &mut |entries| found.extend_from_slice(entries));
             found.sort_unstable();
-            let wanted: Vec<Entry> = prefixes
+            let wanted: Vec<EntryId> = prefixes
                 .iter()
                 .zip(0..)
                 .filter(|(prefix, _)| text.starts_with(prefix.as_str()))

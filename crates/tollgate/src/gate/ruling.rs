@@ -7,13 +7,13 @@ use std::time::Duration;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 
-use super::InForce;
-use super::compiled::{CompiledRule, Listed};
-use super::decide::{Answer, Deciding};
-use super::figures::RuleFigures;
-use super::hold::Scaled;
+use super::ActivePolicy;
+use super::compiled::{CompiledRule, ListMatch};
+use super::decide::{GateAnswer, GateDecision};
+use super::figures::RuleDecision;
+use super::hold::ScaledReservation;
 use super::resolve::INLINE;
-use super::told::{Charges, Ruled, Told, deciding};
+use super::told::{ChargeResult, RuleCharges, RuledCharge, deciding};
 use crate::decision::{CostError, Outcome};
 use crate::engine::EvaluationMode;
 use crate::limit::Algorithm;
@@ -23,11 +23,11 @@ use crate::time::Timestamp;
 /// The decision of a gate: one for the request, and each rule's own figures.
 #[must_use = "a ruling that is not looked at limits nothing"]
 pub struct Ruling {
-    in_force: Guard<Arc<InForce>>,
+    in_force: Guard<Arc<ActivePolicy>>,
     pub(super) allowed: bool,
     pub(super) reason: Reason,
-    list: Option<Listed>,
-    pub(super) charges: Charges,
+    list: Option<ListMatch>,
+    pub(super) charges: RuleCharges,
     wrong: Option<Box<RequestError>>,
     /// Whether it was made without the store that keeps the state.
     pub(super) degraded: bool,
@@ -48,11 +48,11 @@ pub enum Reason {
     /// A list of those who never do.
     DenyList,
     /// A block after an earlier denial, or one set by hand.
-    Block,
+    Blocked,
     /// The request itself is wrong: [`Ruling::error`] says why.
-    Error,
+    InvalidRequest,
     /// The store is away: a rule denies without it, or those that apply let everything pass.
-    StoreAway,
+    StoreUnavailable,
 }
 
 /// Why a request can never be allowed.
@@ -62,7 +62,7 @@ pub enum RequestError {
     /// Its cost can never be taken.
     Cost(CostError),
     /// The attribute that says its cost is not a whole number.
-    NotANumber {
+    CostNotANumber {
         /// The attribute.
         attribute: String,
         /// Its value, cut to a bounded length.
@@ -73,14 +73,14 @@ pub enum RequestError {
 impl Ruling {
     /// To be decided under a policy.
     #[inline]
-    pub(super) fn open(in_force: Guard<Arc<InForce>>) -> Ruling {
+    pub(super) fn open(in_force: Guard<Arc<ActivePolicy>>) -> Ruling {
         // The charges are made in place: they are large.
         Ruling {
             in_force,
             allowed: true,
             reason: Reason::NoRule,
             list: None,
-            charges: Charges::new(),
+            charges: RuleCharges::new(),
             wrong: None,
             degraded: false,
             aside: None,
@@ -94,61 +94,62 @@ impl Ruling {
         request: &Request<'_>,
         mode: EvaluationMode,
         until: Option<Timestamp>,
-    ) -> Vec<Scaled> {
+    ) -> Vec<ScaledReservation> {
         let mut claims = Vec::new();
-        let deciding = Deciding { in_force: &self.in_force, mode, until };
+        let deciding = GateDecision { in_force: &self.in_force, mode, until };
         let answer = deciding.decide(request, (&mut self.charges, &mut claims));
         self.answer(answer);
         claims
     }
 
     #[inline]
-    pub(super) fn answer(&mut self, answer: Answer) {
+    pub(super) fn answer(&mut self, answer: GateAnswer) {
         (self.allowed, self.reason) = match answer {
-            Answer::Limits(allowed, reason) => (allowed, reason),
-            Answer::Listed(kind) => {
+            GateAnswer::Limits(allowed, reason) => (allowed, reason),
+            GateAnswer::Listed(kind) => {
                 self.list = Some(kind);
                 match kind {
-                    Listed::Deny(_) => (false, Reason::DenyList),
-                    Listed::Allow(_) => (true, Reason::AllowList),
+                    ListMatch::Deny(_) => (false, Reason::DenyList),
+                    ListMatch::Allow(_) => (true, Reason::AllowList),
                 }
             }
-            Answer::Wrong(error) => {
+            GateAnswer::Wrong(error) => {
                 self.wrong = Some(error);
-                (false, Reason::Error)
+                (false, Reason::InvalidRequest)
             }
         };
     }
 
-    fn deciding(&self) -> Option<Told> {
+    fn deciding(&self) -> Option<ChargeResult> {
         match self.charges.enforced() {
             [] => None,
             // Nearly always.
             [_] => self.told().next(),
             enforced => {
                 // Each is worked out once.
-                let enforced: SmallVec<[Told; INLINE]> = self.told().take(enforced.len()).collect();
+                let enforced: SmallVec<[ChargeResult; INLINE]> =
+                    self.told().take(enforced.len()).collect();
                 deciding(enforced.iter().copied())
             }
         }
     }
 
     /// What became of each charge: worked out here, unless it already was.
-    pub(super) fn told(&self) -> impl Iterator<Item = Told> + Clone {
+    pub(super) fn told(&self) -> impl Iterator<Item = ChargeResult> + Clone {
         self.charges.told(&self.in_force.store.0)
     }
 
-    pub(super) fn in_force(&self) -> &InForce {
+    pub(super) fn in_force(&self) -> &ActivePolicy {
         &self.in_force
     }
 
     /// The list that decided.
-    pub(super) fn list(&self) -> Option<Listed> {
+    pub(super) fn list(&self) -> Option<ListMatch> {
         self.list
     }
 
     /// The number of the rule that decided; of one alone nothing is worked out.
-    pub(super) fn deciding_rule(&self) -> Option<usize> {
+    pub(super) fn deciding_rule_index(&self) -> Option<usize> {
         let rule = match self.charges.enforced() {
             [only] => Some(only.rule),
             _ => self.deciding().map(|charge| charge.ruled.rule),
@@ -191,11 +192,11 @@ impl Ruling {
     }
 
     /// The name of the rule or list that decided.
-    pub fn rule(&self) -> Option<&str> {
+    pub fn decided_by_name(&self) -> Option<&str> {
         let policy = &self.in_force.compiled.policy;
         match self.list {
-            Some(Listed::Allow(number)) => Some(&policy.allow[number].name),
-            Some(Listed::Deny(number)) => Some(&policy.deny[number].name),
+            Some(ListMatch::Allow(number)) => Some(&policy.allow[number].name),
+            Some(ListMatch::Deny(number)) => Some(&policy.deny[number].name),
             _ => self.named_rule().map(|number| &*self.compiled(number).name),
         }
     }
@@ -205,15 +206,15 @@ impl Ruling {
     pub fn public_rule(&self) -> Option<&str> {
         let policy = &self.in_force.compiled.policy;
         match self.list {
-            Some(Listed::Allow(number)) => policy.allow[number].client_name(),
-            Some(Listed::Deny(number)) => policy.deny[number].client_name(),
+            Some(ListMatch::Allow(number)) => policy.allow[number].client_name(),
+            Some(ListMatch::Deny(number)) => policy.deny[number].client_name(),
             _ => self.named_rule().and_then(|number| self.compiled(number).client_name.name()),
         }
     }
 
     /// The number of the rule that decided, also if it let everything pass without the store.
     fn named_rule(&self) -> Option<usize> {
-        self.deciding_rule().or_else(|| self.aside.map(|rule| rule as usize))
+        self.deciding_rule_index().or_else(|| self.aside.map(|rule| rule as usize))
     }
 
     fn compiled(&self, rule: usize) -> &CompiledRule {
@@ -257,7 +258,7 @@ impl Ruling {
         }
         let memory = &self.in_force.store.0;
         // Nearly never any, and then nothing is worked out.
-        let shapes = |ruled: &Ruled| {
+        let shapes = |ruled: &RuledCharge| {
             let named = memory.limit(ruled.limit);
             named.is_some_and(|named| named.limit.algorithm() == Algorithm::LeakyQueue)
         };
@@ -278,31 +279,31 @@ impl Ruling {
     ///     .rule(Rule::new("per-hour").limit(Limit::per_hour(10)));
     /// let gate = Gate::new(policy)?;
     /// let ruling = gate.check(&Request::new());
-    /// let decided = ruling.decided_by().expect("two rules apply");
+    /// let decided = ruling.deciding_rule().expect("two rules apply");
     /// assert_eq!((decided.rule(), decided.limit(), decided.remaining()), ("per-hour", 10, 9));
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn decided_by(&self) -> Option<RuleFigures<'_>> {
+    pub fn deciding_rule(&self) -> Option<RuleDecision<'_>> {
         if self.list.is_some() {
             return None;
         }
-        let rule = self.deciding_rule()?;
+        let rule = self.deciding_rule_index()?;
         let first = self.charges.ruled.iter().position(|charge| charge.rule as usize == rule)?;
         self.figures_from(first).map(|(figures, _)| figures)
     }
 
     /// Each rule's own figures, in the order of the policy, those that only report last. A rule
     /// with several limits appears once, with the figures of the one that decides it.
-    pub fn rules(&self) -> impl Iterator<Item = RuleFigures<'_>> {
+    pub fn rules(&self) -> impl Iterator<Item = RuleDecision<'_>> {
         self.rules_from(0)
     }
 
     /// Those of [`rules`](Self::rules) that only report.
-    pub fn shadow_rules(&self) -> impl Iterator<Item = RuleFigures<'_>> {
+    pub fn shadow_rules(&self) -> impl Iterator<Item = RuleDecision<'_>> {
         self.rules_from(self.charges.enforced().len())
     }
 
-    fn rules_from(&self, mut at: usize) -> impl Iterator<Item = RuleFigures<'_>> {
+    fn rules_from(&self, mut at: usize) -> impl Iterator<Item = RuleDecision<'_>> {
         std::iter::from_fn(move || {
             let (figures, charges) = self.figures_from(at)?;
             at += charges;
@@ -311,7 +312,7 @@ impl Ruling {
     }
 
     /// The figures of the rule whose first charge is there, and how many charges it has.
-    fn figures_from(&self, at: usize) -> Option<(RuleFigures<'_>, usize)> {
+    fn figures_from(&self, at: usize) -> Option<(RuleDecision<'_>, usize)> {
         let memory = &self.in_force.store.0;
         let of_rule = self.charges.ruled.get(at..)?.chunk_by(|a, b| a.rule == b.rule).next()?;
         let (charge, named, delay) = match of_rule {
@@ -321,7 +322,7 @@ impl Ruling {
             }
             several => {
                 let places = at..at + several.len();
-                let told: SmallVec<[Told; INLINE]> =
+                let told: SmallVec<[ChargeResult; INLINE]> =
                     places.map(|at| self.charges.told_of(at, memory).0).collect();
                 let charge = deciding(told.iter().copied())?;
                 let delay = told.iter().map(|charge| charge.decision.delay()).max();
@@ -330,7 +331,7 @@ impl Ruling {
         };
         let (rule, degraded) = (self.compiled(charge.ruled.rule as usize), self.degraded);
         let (name, client_name) = (&*rule.name, &rule.client_name);
-        Some((RuleFigures { name, client_name, named, charge, delay, degraded }, of_rule.len()))
+        Some((RuleDecision { name, client_name, named, charge, delay, degraded }, of_rule.len()))
     }
 }
 
@@ -350,7 +351,7 @@ impl fmt::Debug for Ruling {
         f.debug_struct("Ruling")
             .field("allowed", &self.allowed)
             .field("reason", &self.reason)
-            .field("rule", &self.rule())
+            .field("rule", &self.decided_by_name())
             .field("charges", &self.told().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
@@ -360,7 +361,7 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RequestError::Cost(error) => error.fmt(f),
-            RequestError::NotANumber { attribute, value } => write!(
+            RequestError::CostNotANumber { attribute, value } => write!(
                 f,
                 "the cost comes from {attribute:?}, which is {value:?}: must be a whole number"
             ),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::overrides::{Own, Source};
-use super::{Changes, Gate, InForce, canonical, policy_overrides, refused};
+use super::overrides::{ClientOverride, OverrideOrigin};
+use super::{ActivePolicy, Gate, RuntimeChanges, canonical, policy_overrides, refused};
 use crate::policy::{
     Client, EntryFingerprint, ListedOverride, Override, OverrideRemoval, PolicyError,
     RunTimeOverride, RunTimeOverrides,
@@ -20,8 +20,9 @@ impl Gate {
         let mut changes = self.0.changes.lock();
         let set = self.run_time_override(change)?;
         let in_force = self.0.in_force.load_full();
-        let source = Source::RunTime(Box::new(set.change.clone()));
-        let own = Own::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
+        let source = OverrideOrigin::RunTime(Box::new(set.change.clone()));
+        let own =
+            ClientOverride::new(source, &in_force.compiled, &self.0.store.0).map_err(refused)?;
         self.0.store.0.overrides.set(set.clone());
         changes.overrides.insert(set.change.client.clone(), set);
         self.change_overrides(&mut changes, |overrides| {
@@ -37,11 +38,11 @@ impl Gate {
     /// use tollgate::{Client, Gate, Limit, Override, OverrideRemoval, Policy, Rule};
     ///
     /// let rule = Rule::new("api").key(["user"]).limit(Limit::per_hour(10));
-    /// let of_policy = Override::new("user", "ana").numbers("api", Limit::per_hour(50));
-    /// let gate = Gate::new(Policy::new().rule(rule).with_override(of_policy))?;
+    /// let of_policy = Override::new("user", "ana").limits("api", Limit::per_hour(50));
+    /// let gate = Gate::new(Policy::new().rule(rule).override_client(of_policy))?;
     /// let ana = Client::from([("user".to_owned(), "ana".to_owned())]);
     ///
-    /// gate.set_override(Override::new("user", "ana").numbers("api", Limit::per_hour(500)))?;
+    /// gate.set_override(Override::new("user", "ana").limits("api", Limit::per_hour(500)))?;
     /// assert_eq!(gate.remove_override(&ana), OverrideRemoval::Removed);
     /// assert_eq!(gate.remove_override(&ana), OverrideRemoval::InPolicy);
     /// # Ok::<(), tollgate::PolicyError>(())
@@ -130,14 +131,14 @@ impl Gate {
         self.put_run_time(&mut changes, overrides);
     }
 
-    fn put_run_time(&self, changes: &mut Changes, set: RunTimeOverrides) {
+    fn put_run_time(&self, changes: &mut RuntimeChanges, set: RunTimeOverrides) {
         let old = self.0.in_force.load_full();
         let (store, compiled) = (old.store.clone(), Arc::clone(&old.compiled));
         let Ok(overrides) = policy_overrides(&compiled, &store) else {
             // The active policy was accepted with the same overrides.
             return;
         };
-        let mut in_force = InForce { store, compiled, overrides };
+        let mut in_force = ActivePolicy { store, compiled, overrides };
         for (client, set) in &set {
             if in_force.allows(client, set) {
                 let _ = in_force.set(&set.change);

@@ -7,37 +7,38 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Texts by number, and where to find them.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct TextTable {
     texts: Box<[Box<str>]>,
     /// By sketch, each in the first free place from its own on; at least half are free. A power of
     /// two, or none at all.
-    places: Box<[Place]>,
+    places: Box<[TextSlot]>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    sketch: Sketch,
+struct TextSlot {
+    sketch: TextTableBuilder,
     number: u32,
 }
 
 /// A place without a text: none is so long.
-const FREE: Place = Place { sketch: Sketch { first: 0, last: 0, length: usize::MAX }, number: 0 };
+const FREE: TextSlot =
+    TextSlot { sketch: TextTableBuilder { first: 0, last: 0, length: usize::MAX }, number: 0 };
 
-impl Texts {
+impl TextTable {
     /// These texts, of which no two are alike, numbered as they come.
-    pub(super) fn new(texts: impl IntoIterator<Item = Box<str>>) -> Texts {
+    pub(super) fn new(texts: impl IntoIterator<Item = Box<str>>) -> TextTable {
         let texts: Box<[Box<str>]> = texts.into_iter().collect();
         let count = (2 * texts.len()).next_power_of_two();
         let mut places = vec![FREE; count].into_boxed_slice();
         for (text, number) in texts.iter().zip(0..) {
-            let sketch = Sketch::of(text);
+            let sketch = TextTableBuilder::of(text);
             let mut at = sketch.place(count);
             while !places[at].is_free() {
                 at = (at + 1) & (count - 1);
             }
-            places[at] = Place { sketch, number };
+            places[at] = TextSlot { sketch, number };
         }
-        Texts { texts, places }
+        TextTable { texts, places }
     }
 
     /// The number of a text.
@@ -46,18 +47,18 @@ impl Texts {
         if text.len() > WHOLE {
             return self.number_of_long(text);
         }
-        self.find(Sketch::of_short(text.as_bytes()), |_| true)
+        self.find(TextTableBuilder::of_short(text.as_bytes()), |_| true)
     }
 
     #[inline(never)]
     fn number_of_long(&self, text: &str) -> Option<u32> {
-        let sketch = Sketch::of_long(text.as_bytes());
+        let sketch = TextTableBuilder::of_long(text.as_bytes());
         self.find(sketch, |number| *self.texts[number as usize] == *text)
     }
 
     /// The number of the text of this sketch that is the one.
     #[inline(always)]
-    fn find(&self, sketch: Sketch, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    fn find(&self, sketch: TextTableBuilder, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = sketch.place(self.places.len());
         while let Some(place) = self.places.get(at) {
             if place.sketch == sketch && is_it(place.number) {
@@ -81,7 +82,7 @@ impl Texts {
     }
 }
 
-impl Place {
+impl TextSlot {
     #[inline]
     fn is_free(&self) -> bool {
         self.sketch.length == FREE.sketch.length
@@ -90,7 +91,7 @@ impl Place {
 
 /// A short text whole, of a long one its hash: and the length of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sketch {
+struct TextTableBuilder {
     first: u64,
     last: u64,
     length: usize,
@@ -99,16 +100,16 @@ struct Sketch {
 /// Texts up to this long are their sketch.
 const WHOLE: usize = 2 * size_of::<u64>();
 
-impl Sketch {
-    fn of(text: &str) -> Sketch {
+impl TextTableBuilder {
+    fn of(text: &str) -> TextTableBuilder {
         match text.as_bytes() {
-            short if short.len() <= WHOLE => Sketch::of_short(short),
-            long => Sketch::of_long(long),
+            short if short.len() <= WHOLE => TextTableBuilder::of_short(short),
+            long => TextTableBuilder::of_long(long),
         }
     }
 
     #[inline(always)]
-    fn of_short(bytes: &[u8]) -> Sketch {
+    fn of_short(bytes: &[u8]) -> TextTableBuilder {
         let (first, last) =
             if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
                 (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
@@ -118,11 +119,11 @@ impl Sketch {
                 let byte = |at: usize| u64::from(bytes.get(at).copied().unwrap_or(0));
                 (byte(0), byte(1) | byte(2) << 8)
             };
-        Sketch { first, last, length: bytes.len() }
+        TextTableBuilder { first, last, length: bytes.len() }
     }
 
-    fn of_long(bytes: &[u8]) -> Sketch {
-        Sketch { first: xxh3_64(bytes), last: 0, length: bytes.len() }
+    fn of_long(bytes: &[u8]) -> TextTableBuilder {
+        TextTableBuilder { first: xxh3_64(bytes), last: 0, length: bytes.len() }
     }
 
     /// Its place among so many, which are a power of two.
@@ -150,7 +151,7 @@ mod tests {
             texts in prop::collection::btree_set("(the same beginning)?[a-c]{0,20}(the same end)?", 0..40),
             other in "(the same beginning)?[a-c]{0,20}(the same end)?",
         ) {
-            let numbered = Texts::new(texts.iter().map(|text| text.as_str().into()));
+            let numbered = TextTable::new(texts.iter().map(|text| text.as_str().into()));
             for text in &texts {
                 let number = numbered.number(text);
                 prop_assert_eq!(number.map(|number| numbered.text(number)), Some(text.as_str()));
@@ -161,16 +162,16 @@ mod tests {
 
     #[test]
     fn an_empty_text_is_found_only_where_it_is() {
-        assert_eq!(Texts::default().number(""), None);
-        assert_eq!(Texts::new(["a".into()]).number(""), None);
-        assert_eq!(Texts::new(["a".into(), "".into()]).number(""), Some(1));
+        assert_eq!(TextTable::default().number(""), None);
+        assert_eq!(TextTable::new(["a".into()]).number(""), None);
+        assert_eq!(TextTable::new(["a".into(), "".into()]).number(""), Some(1));
     }
 
     #[test]
     fn long_texts_that_begin_and_end_alike_lie_apart() {
         let text = |number: u32| format!("/api/v1/{number:05}/the-same-end").into_boxed_str();
         let places: BTreeSet<usize> =
-            (0..10_000).map(|number| Sketch::of(&text(number)).place(1 << 15)).collect();
+            (0..10_000).map(|number| TextTableBuilder::of(&text(number)).place(1 << 15)).collect();
         // By chance about 8,600 of 32,768 are taken.
         assert!(places.len() > 8000, "{} places", places.len());
     }

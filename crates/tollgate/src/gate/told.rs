@@ -10,22 +10,22 @@ use super::compiled::CompiledRule;
 use super::resolve::INLINE;
 use crate::decision::Decision;
 use crate::engine::RuleObservation;
-use crate::store::memory::{ChargeOutcome, ChargeRecord, Memory, Named, ObservedState};
+use crate::store::memory::{ChargeOutcome, ChargeRecord, Memory, ObservedState, RegisteredLimit};
 use crate::time::Timestamp;
 
 /// What became of a request's charges. What they met is kept, and figures are worked out for those
 /// who ask: most do not.
 #[derive(Clone)]
-pub(super) struct Charges {
+pub(super) struct RuleCharges {
     /// Those of rules that deny first, then those of rules that only report; a rule's together.
-    pub(super) ruled: SmallVec<[Ruled; INLINE]>,
+    pub(super) ruled: SmallVec<[RuledCharge; INLINE]>,
     /// Of each, where another store has decided.
     decided: Option<Box<[Decision]>>,
 }
 
 /// A charge, and what it met.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ruled {
+pub(super) struct RuledCharge {
     /// The rule's number.
     pub(super) rule: u32,
     /// Which limit it was, as the store numbers them; 0 where there is none.
@@ -44,43 +44,50 @@ pub(super) struct Ruled {
 
 /// A charge and its decision.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
-    pub(super) ruled: Ruled,
+pub(super) struct ChargeResult {
+    pub(super) ruled: RuledCharge,
     pub(super) decision: Decision,
 }
 
-impl Charges {
+impl RuleCharges {
     #[inline(always)]
-    pub(super) fn new() -> Charges {
-        Charges { ruled: SmallVec::new(), decided: None }
+    pub(super) fn new() -> RuleCharges {
+        RuleCharges { ruled: SmallVec::new(), decided: None }
     }
 
     /// Keeps charges that this store has decided.
-    pub(super) fn set(&mut self, told: &[Told]) {
+    pub(super) fn set(&mut self, told: &[ChargeResult]) {
         self.ruled = told.iter().map(|charge| charge.ruled).collect();
         self.decided = None;
     }
 
     /// Keeps charges and what another store has decided of them.
-    pub(super) fn set_decided(&mut self, told: &[Told]) {
+    pub(super) fn set_decided(&mut self, told: &[ChargeResult]) {
         self.set(told);
         self.decided = Some(told.iter().map(|charge| charge.decision).collect());
     }
 
     /// Each charge and its decision.
-    pub(super) fn told<'c>(&'c self, memory: &'c Memory) -> impl Iterator<Item = Told> + Clone {
+    pub(super) fn told<'c>(
+        &'c self,
+        memory: &'c Memory,
+    ) -> impl Iterator<Item = ChargeResult> + Clone {
         (0..self.ruled.len()).map(|at| self.told_of(at, memory).0)
     }
 
     /// A charge and its decision, and the limit that decided it.
-    pub(super) fn told_of(&self, at: usize, memory: &Memory) -> (Told, Option<Arc<Named>>) {
+    pub(super) fn told_of(
+        &self,
+        at: usize,
+        memory: &Memory,
+    ) -> (ChargeResult, Option<Arc<RegisteredLimit>>) {
         let (ruled, named) = (self.ruled[at], memory.limit(self.ruled[at].limit));
         let decision = match (&self.decided, &named) {
             (Some(decided), _) => decided[at],
             (None, Some(named)) => ruled.decision_of(named),
             (None, None) => Decision::UNLIMITED,
         };
-        (Told { ruled, decision }, named)
+        (ChargeResult { ruled, decision }, named)
     }
 
     /// `true` if the limit of a charge and its blocks allow the request.
@@ -91,19 +98,19 @@ impl Charges {
     }
 
     /// Those of rules that deny.
-    pub(super) fn enforced(&self) -> &[Ruled] {
+    pub(super) fn enforced(&self) -> &[RuledCharge] {
         let shadows = self.ruled.iter().position(|ruled| ruled.shadow);
         &self.ruled[..shadows.unwrap_or(self.ruled.len())]
     }
 }
 
-impl Ruled {
+impl RuledCharge {
     /// To be decided.
     #[inline]
-    pub(super) fn new(rule: u32, limit: u32, shadow: bool, blocked: Duration) -> Ruled {
+    pub(super) fn new(rule: u32, limit: u32, shadow: bool, blocked: Duration) -> RuledCharge {
         let now = Timestamp::from_nanos(0);
         let (leased, taken, cost, observed) = (false, false, 0, ObservedState::FRESH);
-        Ruled { rule, limit, shadow, leased, taken, blocked, cost, now, observed }
+        RuledCharge { rule, limit, shadow, leased, taken, blocked, cost, now, observed }
     }
 
     /// `true` if it was taken.
@@ -112,8 +119,8 @@ impl Ruled {
     }
 
     /// Of units that were borrowed before.
-    pub(super) fn leased(self) -> Ruled {
-        Ruled { leased: true, ..self }
+    pub(super) fn leased(self) -> RuledCharge {
+        RuledCharge { leased: true, ..self }
     }
 
     /// Keeps the state that was observed.
@@ -129,15 +136,15 @@ impl Ruled {
     }
 
     /// What its limit says of it, which is `named`.
-    pub(super) fn decision_of(&self, named: &Named) -> Decision {
+    pub(super) fn decision_of(&self, named: &RegisteredLimit) -> Decision {
         let outcome = if self.taken { ChargeOutcome::Taken } else { ChargeOutcome::NotTaken };
-        let Ruled { cost, now, observed, .. } = *self;
+        let RuledCharge { cost, now, observed, .. } = *self;
         ChargeRecord { named, cost, now, observed }.decision(outcome)
     }
 }
 
 /// Returns what was observed of a rule, of which these are the charges.
-pub(super) fn observe_rule(charges: &[Told], rules: &[CompiledRule]) -> RuleObservation {
+pub(super) fn observe_rule(charges: &[ChargeResult], rules: &[CompiledRule]) -> RuleObservation {
     let of_limits = charges.iter().filter(|charge| charge.ruled.limit != 0);
     RuleObservation {
         is_shadow: charges[0].ruled.shadow,
@@ -147,8 +154,8 @@ pub(super) fn observe_rule(charges: &[Told], rules: &[CompiledRule]) -> RuleObse
     }
 }
 
-impl Told {
-    pub(super) fn is_same_rule(&self, other: &Told) -> bool {
+impl ChargeResult {
+    pub(super) fn is_same_rule(&self, other: &ChargeResult) -> bool {
         self.ruled.rule == other.ruled.rule
     }
 
@@ -166,9 +173,9 @@ impl Told {
 
     /// Whether this limit decides before another limit of the same rule that has the same wait,
     /// which is mostly that of a block: its own wait is longer, or a smaller share of it is left.
-    fn decides_before(&self, other: &Told) -> bool {
+    fn decides_before(&self, other: &ChargeResult) -> bool {
         let order = self.decision.retry_after().cmp(&other.decision.retry_after());
-        let left = |of: &Told| [of.decision.remaining(), of.decision.limit()];
+        let left = |of: &ChargeResult| [of.decision.remaining(), of.decision.limit()];
         self.ruled.rule == other.ruled.rule
             && order.then_with(|| cmp_shares(left(other), left(self))).is_gt()
     }
@@ -178,7 +185,7 @@ impl Told {
     }
 
     pub(super) fn next_after(&self) -> Duration {
-        self.decision.next_after().max(self.ruled.blocked)
+        self.decision.next_unit_after().max(self.ruled.blocked)
     }
 }
 
@@ -189,7 +196,9 @@ fn cmp_shares(a: [u64; 2], b: [u64; 2]) -> Ordering {
 }
 
 /// The charge that decides: one that can never be, the longest wait, the smallest share left.
-pub(super) fn deciding(charges: impl Iterator<Item = Told> + Clone) -> Option<Told> {
+pub(super) fn deciding(
+    charges: impl Iterator<Item = ChargeResult> + Clone,
+) -> Option<ChargeResult> {
     let never = charges.clone().find(|charge| charge.retry_after().is_none());
     let denied = || charges.clone().filter(|charge| !charge.is_allowed());
     // Of equal waits of several rules, the first rule of the policy decides.
@@ -200,7 +209,7 @@ pub(super) fn deciding(charges: impl Iterator<Item = Told> + Clone) -> Option<To
             _ => slowest,
         })
     };
-    let left = |of: &Told| [of.remaining(), of.decision.limit()];
+    let left = |of: &ChargeResult| [of.remaining(), of.decision.limit()];
     let scarcest = || charges.clone().min_by(|a, b| cmp_shares(left(a), left(b)));
     never.or_else(slowest).or_else(scarcest)
 }

@@ -4,15 +4,15 @@ use crate::bounds::{FAIR_TRIES, TAKE_TRIES};
 
 /// The tries of one who takes as many units as there are, by counting first.
 #[derive(Debug)]
-pub struct Tries {
+pub struct PartialCharge {
     most: u64,
     made: usize,
 }
 
-impl Tries {
+impl PartialCharge {
     /// For at most so many units.
-    pub fn new(most: u64) -> Tries {
-        Tries { most, made: 0 }
+    pub fn new(most: u64) -> PartialCharge {
+        PartialCharge { most, made: 0 }
     }
 
     /// How many units to ask for next, where so many are left; `None` where there are none, or it has
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn fewer_units_will_do_after_some_tries_and_one_at_last() {
-        let mut tries = Tries::new(100);
+        let mut tries = PartialCharge::new(100);
         let asked: Vec<u64> = std::iter::from_fn(|| tries.next(1000)).collect();
         assert_eq!(asked.len(), TAKE_TRIES);
         assert!(asked[..=FAIR_TRIES].iter().all(|units| *units == 100));
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_is_left() {
-        let mut tries = Tries::new(100);
+        let mut tries = PartialCharge::new(100);
         assert_eq!((tries.next(7), tries.next(3), tries.next(0)), (Some(7), Some(3), None));
     }
 }

@@ -2,24 +2,24 @@
 //! has decided.
 
 use super::Gate;
-use super::attributes::Room;
+use super::attributes::RequestScratch;
 use super::canonical::CanonicalTexts;
-use super::resolve::{Applied, Resolved, Rules};
+use super::resolve::{AppliedRule, AppliedRules, ResolvedRequest};
 use crate::limit::Limit;
 use crate::policy::Request;
 use crate::port::key_bytes;
 use crate::store::memory::{LINES_IN_BATCH, Memory};
 
 /// What a request comes to.
-pub struct Visited<'v> {
+pub struct VisitedRequest<'v> {
     tier: Option<&'v str>,
-    rules: Rules<'v>,
+    rules: AppliedRules<'v>,
     memory: &'v Memory,
 }
 
 /// A rule that applies to a request.
 pub struct VisitedRule<'s, 'v> {
-    applied: &'s Applied<'v>,
+    applied: &'s AppliedRule<'v>,
     memory: &'v Memory,
 }
 
@@ -27,21 +27,21 @@ impl Gate {
     /// Shows `see` what `request` comes to.
     #[doc(hidden)]
     #[inline]
-    pub fn visit<T>(&self, request: &Request<'_>, see: impl FnOnce(&Visited<'_>) -> T) -> T {
+    pub fn visit<T>(&self, request: &Request<'_>, see: impl FnOnce(&VisitedRequest<'_>) -> T) -> T {
         let in_force = self.0.in_force.load();
         let mut texts = CanonicalTexts::new();
-        let mut room = Room::new();
-        let resolved = Resolved::new(&in_force, request, &mut texts, &mut room);
-        let mut rules = Rules::new();
+        let mut room = RequestScratch::new();
+        let resolved = ResolvedRequest::new(&in_force, request, &mut texts, &mut room);
+        let mut rules = AppliedRules::new();
         // Neither lists nor a wrong cost leave anything to the rules.
         if resolved.list().is_some() || resolved.add_rules(&mut rules).is_err() {
             rules.clear();
         }
-        see(&Visited { tier: resolved.tier, rules, memory: &in_force.store.0 })
+        see(&VisitedRequest { tier: resolved.tier, rules, memory: &in_force.store.0 })
     }
 }
 
-impl<'v> Visited<'v> {
+impl<'v> VisitedRequest<'v> {
     /// The request's tier.
     pub fn tier(&self) -> Option<&'v str> {
         self.tier

@@ -37,7 +37,7 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// A field that tells of limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum FieldName {
     Policy,
     RateLimit,
     Limit,
@@ -49,18 +49,18 @@ pub(super) enum Field {
     RetryAfter,
 }
 
-impl Field {
+impl FieldName {
     fn name(self) -> &'static str {
         match self {
-            Field::Policy => "ratelimit-policy",
-            Field::RateLimit => "ratelimit",
-            Field::Limit => "ratelimit-limit",
-            Field::Remaining => "ratelimit-remaining",
-            Field::Reset => "ratelimit-reset",
-            Field::XLimit => "x-ratelimit-limit",
-            Field::XRemaining => "x-ratelimit-remaining",
-            Field::XReset => "x-ratelimit-reset",
-            Field::RetryAfter => "retry-after",
+            FieldName::Policy => "ratelimit-policy",
+            FieldName::RateLimit => "ratelimit",
+            FieldName::Limit => "ratelimit-limit",
+            FieldName::Remaining => "ratelimit-remaining",
+            FieldName::Reset => "ratelimit-reset",
+            FieldName::XLimit => "x-ratelimit-limit",
+            FieldName::XRemaining => "x-ratelimit-remaining",
+            FieldName::XReset => "x-ratelimit-reset",
+            FieldName::RetryAfter => "retry-after",
         }
     }
 }
@@ -70,14 +70,14 @@ impl Field {
 pub struct HeaderFields {
     text: SmallVec<[u8; INLINE]>,
     /// Each field, and where its value ends; the first begins at zero.
-    ends: [(Field, u16); FIELDS],
+    ends: [(FieldName, u16); FIELDS],
     count: u8,
 }
 
 impl HeaderFields {
     /// None.
     pub fn new() -> HeaderFields {
-        let ends = [(Field::RetryAfter, 0); FIELDS];
+        let ends = [(FieldName::RetryAfter, 0); FIELDS];
         HeaderFields { text: SmallVec::new(), ends, count: 0 }
     }
 
@@ -165,13 +165,13 @@ impl HeaderFields {
     }
 
     /// A field that is a number.
-    pub(super) fn number(&mut self, field: Field, value: u64) {
+    pub(super) fn number(&mut self, field: FieldName, value: u64) {
         self.parameter("", value);
         self.end(field);
     }
 
     /// What was written since the last end is the value of `field`; no field where that is nothing.
-    pub(super) fn end(&mut self, field: Field) {
+    pub(super) fn end(&mut self, field: FieldName) {
         let begin = self.count.checked_sub(1).map_or(0, |last| self.ends[usize::from(last)].1);
         let Ok(end) = u16::try_from(self.text.len()) else {
             // Rules and their names are bounded: this cannot be, and were it so, nothing is told.

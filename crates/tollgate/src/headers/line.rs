@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Dialect;
-use super::fields::{Field, HeaderFields, NANOS_PER_SEC, seconds};
+use super::fields::{FieldName, HeaderFields, NANOS_PER_SEC, seconds};
 use crate::bounds::MAX_TOLD_RULES;
 use crate::decision::Decision;
-use crate::gate::RuleFigures;
+use crate::gate::RuleDecision;
 use crate::limit::Limit;
 
 /// What is said of a line that is leased, where a dialect has room for words of one's own: the drafts want
@@ -15,7 +15,7 @@ const LEASED: &str = "tollgate-leased";
 
 /// What is told of one limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct PolicyLine<'a> {
     /// The rule's own name, which clients may not see.
     pub(super) rule: &'a str,
     /// The name that clients see.
@@ -26,20 +26,20 @@ pub(super) struct Line<'a> {
     /// Whether the figures are one node's view, who paid from what it had borrowed.
     leased: bool,
     /// Nothing where a key is only blocked, or the dialect does not tell it.
-    policy: Option<Policy>,
+    policy: Option<QuotaPolicy>,
 }
 
 /// How much in how many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(super) struct QuotaPolicy {
     quota: u64,
     window: u64,
 }
 
-impl<'a> Line<'a> {
-    pub(super) fn of_rule(figures: &RuleFigures<'a>, dialect: Dialect) -> Line<'a> {
-        let numbers = figures.numbers();
-        Line {
+impl<'a> PolicyLine<'a> {
+    pub(super) fn of_rule(figures: &RuleDecision<'a>, dialect: Dialect) -> PolicyLine<'a> {
+        let numbers = figures.limit_config();
+        PolicyLine {
             rule: figures.rule(),
             name: figures.header_name(),
             // A rule without a limit is told of where its key is blocked.
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
             remaining: figures.remaining(),
             next_after: figures.next_after(),
             leased: figures.is_leased(),
-            policy: numbers.and_then(|limit| Policy::told(dialect, limit)),
+            policy: numbers.and_then(|limit| QuotaPolicy::told(dialect, limit)),
         }
     }
 
@@ -55,69 +55,72 @@ impl<'a> Line<'a> {
         (name, limit): (&'a str, &Limit),
         decision: &Decision,
         dialect: Dialect,
-    ) -> Line<'a> {
-        Line {
+    ) -> PolicyLine<'a> {
+        PolicyLine {
             rule: name,
             name,
             limit: decision.limit(),
             remaining: decision.remaining(),
-            next_after: decision.next_after(),
+            next_after: decision.next_unit_after(),
             leased: false,
-            policy: Policy::told(dialect, limit),
+            policy: QuotaPolicy::told(dialect, limit),
         }
     }
 }
 
-impl Policy {
+impl QuotaPolicy {
     /// The policy, where the dialect tells it: working it out is not for nothing.
-    fn told(dialect: Dialect, limit: &Limit) -> Option<Policy> {
+    fn told(dialect: Dialect, limit: &Limit) -> Option<QuotaPolicy> {
         match dialect {
-            Dialect::Draft11 | Dialect::Draft07 | Dialect::Draft06 => Some(Policy::of(limit)),
-            Dialect::XEpoch | Dialect::XDelta | Dialect::Off => None,
+            Dialect::Draft11 | Dialect::Draft07 | Dialect::Draft06 => Some(QuotaPolicy::of(limit)),
+            Dialect::XTimestamp | Dialect::XSeconds | Dialect::Off => None,
         }
     }
 
     /// What a new key admits, and how long time takes to bring that back; where that is less than
     /// a second, what a second brings. So `r` is never above `q`, and `q` in `w` never above the
     /// true rate.
-    pub(super) fn of(limit: &Limit) -> Policy {
+    pub(super) fn of(limit: &Limit) -> QuotaPolicy {
         let (count, capacity) = (u128::from(limit.count()), limit.capacity());
         let period = limit.period().as_nanos();
-        if let Some(policy) = Policy::of_small(limit) {
+        if let Some(policy) = QuotaPolicy::of_small(limit) {
             return policy;
         }
         let refill = (u128::from(capacity) * period).div_ceil(count.max(1));
         if refill >= u128::from(NANOS_PER_SEC) {
             let window = refill.div_ceil(u128::from(NANOS_PER_SEC));
-            return Policy { quota: capacity, window: u64::try_from(window).unwrap_or(u64::MAX) };
+            return QuotaPolicy {
+                quota: capacity,
+                window: u64::try_from(window).unwrap_or(u64::MAX),
+            };
         }
         let a_second = count * u128::from(NANOS_PER_SEC) / period.max(1);
-        Policy { quota: u64::try_from(a_second).unwrap_or(u64::MAX), window: 1 }
+        QuotaPolicy { quota: u64::try_from(a_second).unwrap_or(u64::MAX), window: 1 }
     }
 
     /// The same in half the width, which takes a fraction of the time, where the numbers fit.
-    fn of_small(limit: &Limit) -> Option<Policy> {
+    fn of_small(limit: &Limit) -> Option<QuotaPolicy> {
         let (quota, period) = (limit.capacity(), u64::try_from(limit.period().as_nanos()).ok()?);
         let refill = quota.checked_mul(period)?.div_ceil(limit.count().max(1));
         let window = refill.div_ceil(NANOS_PER_SEC);
-        (refill >= NANOS_PER_SEC).then_some(Policy { quota, window })
+        (refill >= NANOS_PER_SEC).then_some(QuotaPolicy { quota, window })
     }
 }
 
 /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=42;t=17`, of each.
-pub(super) fn draft_11(fields: &mut HeaderFields, lines: &[Line<'_>]) {
+pub(super) fn draft_11(fields: &mut HeaderFields, lines: &[PolicyLine<'_>]) {
     let lines = &lines[..lines.len().min(MAX_TOLD_RULES)];
     if lines.len() > 1 {
         fields.reserve();
     }
     let policies = lines.iter().filter_map(|line| Some((line.name, line.policy?)));
-    for (position, (name, Policy { quota, window })) in policies.enumerate() {
+    for (position, (name, QuotaPolicy { quota, window })) in policies.enumerate() {
         fields.text(if position > 0 { ", " } else { "" });
         fields.quoted(name);
         fields.parameter(";q=", quota);
         fields.parameter(";w=", window);
     }
-    fields.end(Field::Policy);
+    fields.end(FieldName::Policy);
     for (position, line) in lines.iter().enumerate() {
         fields.text(if position > 0 { ", " } else { "" });
         fields.quoted(line.name);
@@ -130,11 +133,11 @@ pub(super) fn draft_11(fields: &mut HeaderFields, lines: &[Line<'_>]) {
             fields.text(LEASED);
         }
     }
-    fields.end(Field::RateLimit);
+    fields.end(FieldName::RateLimit);
 }
 
 /// `RateLimit: limit=100, remaining=42, reset=17` and `RateLimit-Policy: 100;w=60`.
-pub(super) fn draft_07(fields: &mut HeaderFields, line: &Line<'_>) {
+pub(super) fn draft_07(fields: &mut HeaderFields, line: &PolicyLine<'_>) {
     old_policy(fields, line);
     fields.parameter("limit=", line.limit);
     fields.parameter(", remaining=", line.remaining);
@@ -143,28 +146,28 @@ pub(super) fn draft_07(fields: &mut HeaderFields, line: &Line<'_>) {
         fields.text(", ");
         fields.text(LEASED);
     }
-    fields.end(Field::RateLimit);
+    fields.end(FieldName::RateLimit);
 }
 
 /// `RateLimit-Limit: 100`, `RateLimit-Remaining: 42`, `RateLimit-Reset: 17` and the policy.
-pub(super) fn draft_06(fields: &mut HeaderFields, line: &Line<'_>) {
+pub(super) fn draft_06(fields: &mut HeaderFields, line: &PolicyLine<'_>) {
     old_policy(fields, line);
-    fields.number(Field::Limit, line.limit);
-    fields.number(Field::Remaining, line.remaining);
-    fields.number(Field::Reset, seconds(line.next_after));
+    fields.number(FieldName::Limit, line.limit);
+    fields.number(FieldName::Remaining, line.remaining);
+    fields.number(FieldName::Reset, seconds(line.next_after));
 }
 
-fn old_policy(fields: &mut HeaderFields, line: &Line<'_>) {
-    if let Some(Policy { quota, window }) = line.policy {
+fn old_policy(fields: &mut HeaderFields, line: &PolicyLine<'_>) {
+    if let Some(QuotaPolicy { quota, window }) = line.policy {
         fields.parameter("", quota);
         fields.parameter(";w=", window);
-        fields.end(Field::Policy);
+        fields.end(FieldName::Policy);
     }
 }
 
 /// `X-RateLimit-Limit: 100`, `X-RateLimit-Remaining: 42` and `X-RateLimit-Reset`.
-pub(super) fn x(fields: &mut HeaderFields, line: &Line<'_>, reset: u64) {
-    fields.number(Field::XLimit, line.limit);
-    fields.number(Field::XRemaining, line.remaining);
-    fields.number(Field::XReset, reset);
+pub(super) fn x(fields: &mut HeaderFields, line: &PolicyLine<'_>, reset: u64) {
+    fields.number(FieldName::XLimit, line.limit);
+    fields.number(FieldName::XRemaining, line.remaining);
+    fields.number(FieldName::XReset, reset);
 }

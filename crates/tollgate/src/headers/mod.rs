@@ -13,11 +13,11 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 pub use fields::HeaderFields;
-use fields::{Field, MOST, NANOS_PER_SEC, seconds};
-use line::Line;
+use fields::{FieldName, MOST, NANOS_PER_SEC, seconds};
+use line::PolicyLine;
 
 use crate::decision::Decision;
-use crate::gate::{Reason, RuleFigures, Ruling};
+use crate::gate::{Reason, RuleDecision, Ruling};
 use crate::limit::Limit;
 use crate::time::{Clock, Timestamp};
 
@@ -29,13 +29,13 @@ use crate::time::{Clock, Timestamp};
 /// let policy = Policy::new().rule(Rule::new("per-minute").limit(Limit::per_minute(60)));
 /// let gate = Gate::new(policy)?;
 /// let ruling = gate.check(&Request::new());
-/// let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+/// let fields = HeaderStyle::new().for_ruling(&ruling, gate.store().clock());
 /// let told: Vec<_> = fields.iter().collect();
 /// assert_eq!(told[0], ("ratelimit-policy", "\"per-minute\";q=60;w=60"));
 /// assert_eq!(told[1], ("ratelimit", "\"per-minute\";r=59;t=1"));
 ///
-/// let older = HeaderStyle::new().dialect(Dialect::XDelta);
-/// assert_eq!(older.of_ruling(&ruling, gate.store().clock()).get("x-ratelimit-remaining"), Some("59"));
+/// let older = HeaderStyle::new().with_dialect(Dialect::XSeconds);
+/// assert_eq!(older.for_ruling(&ruling, gate.store().clock()).get("x-ratelimit-remaining"), Some("59"));
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +58,9 @@ pub enum Dialect {
     /// 4 to 6.
     Draft06,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the last a moment: seconds since 1970.
-    XEpoch,
+    XTimestamp,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the last in seconds from now.
-    XDelta,
+    XSeconds,
     /// None of them.
     Off,
 }
@@ -86,51 +86,51 @@ impl HeaderStyle {
 
     /// In another dialect.
     #[must_use]
-    pub fn dialect(mut self, dialect: Dialect) -> HeaderStyle {
+    pub fn with_dialect(mut self, dialect: Dialect) -> HeaderStyle {
         self.dialect = dialect;
         self
     }
 
     /// More or less of it.
     #[must_use]
-    pub fn verbosity(mut self, verbosity: Verbosity) -> HeaderStyle {
+    pub fn with_verbosity(mut self, verbosity: Verbosity) -> HeaderStyle {
         self.verbosity = verbosity;
         self
     }
 
     /// In which dialect it tells.
-    pub fn speaks(&self) -> Dialect {
+    pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
     /// How much it tells.
-    pub fn tells(&self) -> Verbosity {
+    pub fn verbosity(&self) -> Verbosity {
         self.verbosity
     }
 
     /// Whether an answer to an allowed request carries any field.
-    pub fn tells_allowed(&self) -> bool {
+    pub fn covers_allowed(&self) -> bool {
         self.verbosity == Verbosity::Full && self.dialect != Dialect::Off
     }
 
     /// The fields for a ruling: every rule that applied in draft 11, the one that decided in all
     /// others. Rules that only report are not told of.
-    pub fn of_ruling(&self, ruling: &Ruling, clock: &Clock) -> HeaderFields {
+    pub fn for_ruling(&self, ruling: &Ruling, clock: &Clock) -> HeaderFields {
         let enforced = || ruling.rules().filter(|of| !of.is_shadow());
         self.of_lines(ruling, clock, || {
-            enforced().map(|of| Line::of_rule(&of, self.dialect)).collect()
+            enforced().map(|of| PolicyLine::of_rule(&of, self.dialect)).collect()
         })
     }
 
-    /// As [`of_ruling`](Self::of_ruling), for those who have the figures of its rules already.
-    pub fn of_rules(
+    /// As [`for_ruling`](Self::for_ruling), for those who have the figures of its rules already.
+    pub fn for_rules(
         &self,
         ruling: &Ruling,
-        rules: &[RuleFigures<'_>],
+        rules: &[RuleDecision<'_>],
         clock: &Clock,
     ) -> HeaderFields {
         let enforced = || rules.iter().filter(|of| !of.is_shadow());
-        let line = |of| Line::of_rule(of, self.dialect);
+        let line = |of| PolicyLine::of_rule(of, self.dialect);
         self.of_lines(ruling, clock, || enforced().map(line).collect())
     }
 
@@ -139,15 +139,15 @@ impl HeaderStyle {
         &self,
         ruling: &Ruling,
         clock: &Clock,
-        lines: impl FnOnce() -> SmallVec<[Line<'r>; 4]>,
+        lines: impl FnOnce() -> SmallVec<[PolicyLine<'r>; 4]>,
     ) -> HeaderFields {
         let mut fields = HeaderFields::new();
         let mut told = Duration::ZERO;
-        if self.tells_allowed() && ruling.reason() != Reason::NoRule {
+        if self.covers_allowed() && ruling.reason() != Reason::NoRule {
             let mut lines = lines();
             // In front, where every dialect looks for it.
             if lines.len() > 1 {
-                let deciding = ruling.rule();
+                let deciding = ruling.decided_by_name();
                 let place = lines.iter().position(|line| Some(line.rule) == deciding);
                 lines[..=place.unwrap_or(0)].rotate_right(1);
             }
@@ -161,7 +161,7 @@ impl HeaderStyle {
     }
 
     /// The fields for the decision of a limiter: its name, its limit and what it decided.
-    pub fn of_decision(
+    pub fn for_decision(
         &self,
         named: (&str, &Limit),
         decision: &Decision,
@@ -169,9 +169,9 @@ impl HeaderStyle {
     ) -> HeaderFields {
         let mut fields = HeaderFields::new();
         let mut told = Duration::ZERO;
-        if self.tells_allowed() {
-            told = decision.next_after();
-            let line = Line::of_decision(named, decision, self.dialect);
+        if self.covers_allowed() {
+            told = decision.next_unit_after();
+            let line = PolicyLine::of_decision(named, decision, self.dialect);
             self.write(&mut fields, &[line], clock);
         }
         self.retry(&mut fields, decision.is_allowed(), decision.retry_after(), told);
@@ -186,17 +186,17 @@ impl HeaderStyle {
         if self.verbosity != Verbosity::Full || !decision.is_allowed() {
             return None;
         }
-        let next_after = || decision.next_after();
+        let next_after = || decision.next_unit_after();
         let reset = match self.dialect {
-            Dialect::XDelta => seconds(next_after()),
-            Dialect::XEpoch => moment(clock.now(), next_after()),
+            Dialect::XSeconds => seconds(next_after()),
+            Dialect::XTimestamp => moment(clock.now(), next_after()),
             _ => return None,
         };
         Some([decision.limit(), decision.remaining(), reset].map(|number| number.min(MOST)))
     }
 
     /// Only when to try again, where that is known and may be told.
-    pub fn of_wait(&self, retry_after: Duration) -> HeaderFields {
+    pub fn for_retry(&self, retry_after: Duration) -> HeaderFields {
         let mut fields = HeaderFields::new();
         self.retry(&mut fields, false, Some(retry_after), Duration::ZERO);
         fields
@@ -212,12 +212,12 @@ impl HeaderStyle {
     ) {
         let wait = wait.filter(|_| !allowed && self.verbosity != Verbosity::None);
         if let Some(wait) = wait {
-            fields.number(Field::RetryAfter, seconds(wait.max(told)).max(1));
+            fields.number(FieldName::RetryAfter, seconds(wait.max(told)).max(1));
         }
     }
 
     /// Writes what is told of each line, or of the first, which decided.
-    fn write(&self, fields: &mut HeaderFields, lines: &[Line<'_>], clock: &Clock) {
+    fn write(&self, fields: &mut HeaderFields, lines: &[PolicyLine<'_>], clock: &Clock) {
         let Some(decided) = lines.first() else {
             return;
         };
@@ -225,8 +225,10 @@ impl HeaderStyle {
             Dialect::Draft11 => line::draft_11(fields, lines),
             Dialect::Draft07 => line::draft_07(fields, decided),
             Dialect::Draft06 => line::draft_06(fields, decided),
-            Dialect::XEpoch => line::x(fields, decided, moment(clock.now(), decided.next_after)),
-            Dialect::XDelta => line::x(fields, decided, seconds(decided.next_after)),
+            Dialect::XTimestamp => {
+                line::x(fields, decided, moment(clock.now(), decided.next_after))
+            }
+            Dialect::XSeconds => line::x(fields, decided, seconds(decided.next_after)),
             Dialect::Off => {}
         }
     }
@@ -234,15 +236,15 @@ impl HeaderStyle {
 
 /// The first full second at or after `wait` from `now`.
 fn moment(now: Timestamp, wait: Duration) -> u64 {
-    now.after(wait).as_nanos().div_ceil(NANOS_PER_SEC)
+    now.saturating_add(wait).as_nanos().div_ceil(NANOS_PER_SEC)
 }
 
 const DIALECTS: [(&str, Dialect); 6] = [
     ("draft-11", Dialect::Draft11),
     ("draft-07", Dialect::Draft07),
     ("draft-06", Dialect::Draft06),
-    ("x-epoch", Dialect::XEpoch),
-    ("x-delta", Dialect::XDelta),
+    ("x-epoch", Dialect::XTimestamp),
+    ("x-delta", Dialect::XSeconds),
     ("off", Dialect::Off),
 ];
 
@@ -251,27 +253,27 @@ const VERBOSITIES: [(&str, Verbosity); 3] =
 
 /// A text that names no dialect or verbosity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderStyleError {
+pub struct ParseHeaderStyleError {
     what: &'static str,
     text: String,
     known: &'static str,
 }
 
-impl fmt::Display for HeaderStyleError {
+impl fmt::Display for ParseHeaderStyleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown {} {:?}, must be one of {}", self.what, self.text, self.known)
     }
 }
 
-impl std::error::Error for HeaderStyleError {}
+impl std::error::Error for ParseHeaderStyleError {}
 
 impl FromStr for Dialect {
-    type Err = HeaderStyleError;
+    type Err = ParseHeaderStyleError;
 
-    fn from_str(text: &str) -> Result<Dialect, HeaderStyleError> {
+    fn from_str(text: &str) -> Result<Dialect, ParseHeaderStyleError> {
         let known = "draft-11, draft-07, draft-06, x-epoch, x-delta, off";
         let named = DIALECTS.iter().find(|(name, _)| *name == text);
-        named.map(|(_, dialect)| *dialect).ok_or_else(|| HeaderStyleError {
+        named.map(|(_, dialect)| *dialect).ok_or_else(|| ParseHeaderStyleError {
             what: "dialect",
             text: text.to_owned(),
             known,
@@ -280,12 +282,12 @@ impl FromStr for Dialect {
 }
 
 impl FromStr for Verbosity {
-    type Err = HeaderStyleError;
+    type Err = ParseHeaderStyleError;
 
-    fn from_str(text: &str) -> Result<Verbosity, HeaderStyleError> {
+    fn from_str(text: &str) -> Result<Verbosity, ParseHeaderStyleError> {
         let known = "full, minimal, none";
         let named = VERBOSITIES.iter().find(|(name, _)| *name == text);
-        named.map(|(_, verbosity)| *verbosity).ok_or_else(|| HeaderStyleError {
+        named.map(|(_, verbosity)| *verbosity).ok_or_else(|| ParseHeaderStyleError {
             what: "verbosity",
             text: text.to_owned(),
             known,

@@ -19,14 +19,14 @@ use siphasher::sip::SipHasher13 as Sip;
 use siphasher::sip128::{Hasher128, SipHasher13 as Sip128};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-use super::{Key, Part, name};
+use super::{Key, KeyPart, name};
 
 /// What hashes are keyed with.
-pub(crate) type Seed = [u8; 16];
+pub(crate) type HashSeed = [u8; 16];
 
 /// What finds a key's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Fingerprint {
+pub(crate) struct KeyId {
     /// What the table compares. Its last byte is 0, for the table to use.
     pub(crate) id: u64,
     /// What chooses the shard.
@@ -37,7 +37,7 @@ pub(crate) struct Fingerprint {
 /// id is all ones, which is what a free slot has.
 const OWN: u64 = 0x1ff;
 
-impl Fingerprint {
+impl KeyId {
     /// The nearest id that a table can hold.
     #[inline]
     pub(crate) fn usable(id: u64) -> u64 {
@@ -47,41 +47,41 @@ impl Fingerprint {
 
 /// A key's hash, whoever counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hashed {
+pub(crate) struct KeyHash {
     id: u64,
     place: u64,
 }
 
-impl Hashed {
+impl KeyHash {
     /// The key's fingerprint for the limiter of this number.
     #[inline]
-    fn counted_by(self, limiter: u64) -> Fingerprint {
-        Fingerprint { id: Fingerprint::usable(self.id ^ limiter), place: self.place }
+    fn counted_by(self, limiter: u64) -> KeyId {
+        KeyId { id: KeyId::usable(self.id ^ limiter), place: self.place }
     }
 }
 
 /// Takes fingerprints for one limiter; another limiter's of the same key have another id.
 #[derive(Clone)]
-pub(crate) struct Fingerprints {
-    hashes: Arc<Hashes>,
+pub(crate) struct LimitKeyHasher {
+    hashes: Arc<KeyHasher>,
     /// What tells its ids from those of other limiters.
     limiter: u64,
     /// Of a key that has no part, and so is always the same.
-    nobody: Fingerprint,
+    nobody: KeyId,
 }
 
 /// What all limiters of a store take fingerprints with.
-pub(crate) struct Hashes {
+pub(crate) struct KeyHasher {
     /// For keys of one part of bytes, hashed where they lie.
-    single: Hash,
+    single: RawHash,
     /// For all others, hashed as they are written down.
-    composite: Hash,
-    seed: Seed,
+    composite: RawHash,
+    seed: HashSeed,
 }
 
 /// A keyed hash.
 #[derive(Clone)]
-struct Hash {
+struct RawHash {
     secret: [u8; 192],
     long: Sip128,
 }
@@ -89,38 +89,38 @@ struct Hash {
 /// Up to this length keys are hashed with XXH3, and composite ones are written down on the stack.
 const SHORT: usize = 128;
 
-impl Fingerprints {
-    pub(crate) fn new(hashes: &Arc<Hashes>, limiter: &str) -> Fingerprints {
+impl LimitKeyHasher {
+    pub(crate) fn new(hashes: &Arc<KeyHasher>, limiter: &str) -> LimitKeyHasher {
         let limiter = random(&hashes.seed, [0, 0], limiter.as_bytes());
         let nobody = hashes.composite.of(&[]).counted_by(limiter);
-        Fingerprints { hashes: Arc::clone(hashes), limiter, nobody }
+        LimitKeyHasher { hashes: Arc::clone(hashes), limiter, nobody }
     }
 
     /// What [`of`](Self::of) gives for a key that has no part.
     #[inline]
-    pub(crate) fn of_nobody(&self) -> Fingerprint {
+    pub(crate) fn of_nobody(&self) -> KeyId {
         self.nobody
     }
 
     #[inline]
-    pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Fingerprint {
+    pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> KeyId {
         self.of_hashed(self.hashes.of(key))
     }
 
     /// That of a key which is hashed already, by the same store.
     #[inline]
-    pub(crate) fn of_hashed(&self, key: Hashed) -> Fingerprint {
+    pub(crate) fn of_hashed(&self, key: KeyHash) -> KeyId {
         key.counted_by(self.limiter)
     }
 }
 
-impl Hashes {
-    pub(crate) fn new(seed: &Seed) -> Hashes {
-        Hashes { single: Hash::new(seed, 1), composite: Hash::new(seed, 2), seed: *seed }
+impl KeyHasher {
+    pub(crate) fn new(seed: &HashSeed) -> KeyHasher {
+        KeyHasher { single: RawHash::new(seed, 1), composite: RawHash::new(seed, 2), seed: *seed }
     }
 
     #[inline]
-    pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Hashed {
+    pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> KeyHash {
         if let Some(bytes) = key.as_single() {
             return self.single.of(bytes);
         }
@@ -132,19 +132,19 @@ impl Hashes {
 
     /// What [`of_parts`](Self::of_parts) gives for a key of one address.
     #[inline(always)]
-    fn of_ip(&self, ip: IpAddr) -> Hashed {
+    fn of_ip(&self, ip: IpAddr) -> KeyHash {
         match ip {
             IpAddr::V4(ip) => self.composite.of(&name::written_ip::<4, 5>(ip.octets())),
             IpAddr::V6(ip) => self.composite.of(&name::written_ip::<16, 17>(ip.octets())),
         }
     }
 
-    fn of_parts(&self, key: &(impl Key + ?Sized)) -> Hashed {
+    fn of_parts(&self, key: &(impl Key + ?Sized)) -> KeyHash {
         let mut buffer = [0_u8; SHORT];
         let (mut length, mut count, mut last_is_bytes) = (0_usize, 0, false);
         key.parts(&mut |part| {
             count += 1;
-            last_is_bytes = matches!(part, Part::Bytes(_));
+            last_is_bytes = matches!(part, KeyPart::Bytes(_));
             name::write_part(part, &mut |bytes| {
                 let end = length.saturating_add(bytes.len());
                 if let Some(room) = buffer.get_mut(length..end) {
@@ -167,10 +167,10 @@ impl Hashes {
     }
 
     /// A type of somebody's own that has one part of bytes is the same key as those bytes.
-    fn of_only_part(&self, key: &(impl Key + ?Sized)) -> Hashed {
-        let mut hashed = Hashed::default();
+    fn of_only_part(&self, key: &(impl Key + ?Sized)) -> KeyHash {
+        let mut hashed = KeyHash::default();
         key.parts(&mut |part| {
-            if let Part::Bytes(bytes) = part {
+            if let KeyPart::Bytes(bytes) = part {
                 hashed = self.single.of(bytes);
             }
         });
@@ -178,14 +178,14 @@ impl Hashes {
     }
 }
 
-impl fmt::Debug for Fingerprints {
+impl fmt::Debug for LimitKeyHasher {
     /// The secret stays one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fingerprints").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Hashes {
+impl fmt::Debug for KeyHasher {
     /// The secret stays one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hashes").finish_non_exhaustive()
@@ -193,46 +193,46 @@ impl fmt::Debug for Hashes {
 }
 
 /// A number that nobody knows without the seed, another for each purpose and text.
-fn random(seed: &Seed, purpose: [u8; 2], text: &[u8]) -> u64 {
+fn random(seed: &HashSeed, purpose: [u8; 2], text: &[u8]) -> u64 {
     let mut sip = Sip::new_with_key(seed);
     sip.write(&purpose);
     sip.write(text);
     sip.finish()
 }
 
-impl Hash {
-    fn new(seed: &Seed, purpose: u8) -> Hash {
+impl RawHash {
+    fn new(seed: &HashSeed, purpose: u8) -> RawHash {
         let random = |counter: u8| random(seed, [purpose, counter], &[]);
         let mut secret = [0; 192];
         for (counter, word) in (2..).zip(secret.chunks_exact_mut(8)) {
             word.copy_from_slice(&random(counter).to_le_bytes());
         }
-        Hash { secret, long: Sip128::new_with_keys(random(0), random(1)) }
+        RawHash { secret, long: Sip128::new_with_keys(random(0), random(1)) }
     }
 
     /// Apart, so that the other need not make room for what it works with.
     #[cold]
-    fn of_long(&self, bytes: &[u8]) -> Hashed {
+    fn of_long(&self, bytes: &[u8]) -> KeyHash {
         let mut long = self.long;
         long.write(bytes);
         finish(&long)
     }
 
     #[inline]
-    fn of(&self, bytes: &[u8]) -> Hashed {
+    fn of(&self, bytes: &[u8]) -> KeyHash {
         if bytes.len() > SHORT {
             return self.of_long(bytes);
         }
         let hash = xxh3_128_with_secret(bytes, &self.secret).to_le_bytes();
         let (id, place) = hash.split_at(8);
         let word = |half: &[u8]| half.try_into().map_or(0, u64::from_le_bytes);
-        Hashed { id: word(id), place: word(place) }
+        KeyHash { id: word(id), place: word(place) }
     }
 }
 
-fn finish(hasher: &Sip128) -> Hashed {
+fn finish(hasher: &Sip128) -> KeyHash {
     let hash = hasher.finish128();
-    Hashed { id: hash.h1, place: hash.h2 }
+    KeyHash { id: hash.h1, place: hash.h2 }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -240,8 +240,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn fingerprints(seed: &Seed, limiter: &str) -> Fingerprints {
-        Fingerprints::new(&Arc::new(Hashes::new(seed)), limiter)
+    fn fingerprints(seed: &HashSeed, limiter: &str) -> LimitKeyHasher {
+        LimitKeyHasher::new(&Arc::new(KeyHasher::new(seed)), limiter)
     }
 
     proptest! {

@@ -5,18 +5,18 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{ChargeKey, Key, Part};
+use super::{ChargeKey, Key, KeyPart};
 
 macro_rules! holding_keys {
     ($($type:ty $(where $to:tt)?;)*) => {$(
         impl<K: Key + ?Sized $(+ $to)?> Key for $type {
             #[inline]
-            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+            fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
                 (**self).parts(part);
             }
 
             #[inline]
-            fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+            fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
                 (**self).nested(part);
             }
 
@@ -35,12 +35,12 @@ macro_rules! holding_keys {
 
 impl<K: Key + ?Sized> Key for &K {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         (**self).parts(part);
     }
 
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         (**self).nested(part);
     }
 
@@ -77,7 +77,7 @@ holding_keys! {
 macro_rules! tuple_keys {
     ($(($($name:ident $index:tt),+))*) => {$(
         impl<$($name: Key),+> Key for ($($name,)+) {
-            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+            fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
                 $(self.$index.nested(part);)+
             }
         }
@@ -95,12 +95,12 @@ tuple_keys! {
 /// The key that it holds.
 impl<K: Key> Key for (K,) {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         self.0.parts(part);
     }
 
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         self.0.nested(part);
     }
 
@@ -117,12 +117,12 @@ impl<K: Key> Key for (K,) {
 
 impl<K: Key> Key for [K] {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         K::slice_parts(self, part);
     }
 
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         K::slice_nested(self, part);
     }
 
@@ -134,12 +134,12 @@ impl<K: Key> Key for [K] {
 
 impl<K: Key> Key for Vec<K> {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         self.as_slice().parts(part);
     }
 
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         self.as_slice().nested(part);
     }
 
@@ -152,7 +152,7 @@ impl<K: Key> Key for Vec<K> {
 /// Its length is known from its type, as a tuple's is: inside a list its items are items of the list.
 impl<K: Key, const N: usize> Key for [K; N] {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         K::slice_parts(self, part);
     }
 
@@ -165,26 +165,26 @@ impl<K: Key, const N: usize> Key for [K; N] {
 /// No parts; inside another key, an empty list.
 impl Key for () {
     #[inline]
-    fn parts(&self, _: &mut impl FnMut(Part<'_>)) {}
+    fn parts(&self, _: &mut impl FnMut(KeyPart<'_>)) {}
 
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(Part::List(0));
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::List(0));
     }
 }
 
 /// A list of no item or one.
 impl<K: Key> Key for Option<K> {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         if let Some(key) = self {
             key.nested(part);
         }
     }
 
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(Part::List(self.is_some().into()));
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::List(self.is_some().into()));
         self.parts(part);
     }
 }

@@ -10,14 +10,14 @@ mod name;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZero;
 
-pub(crate) use fingerprint::{Fingerprint, Fingerprints, Hashes, Seed};
+pub(crate) use fingerprint::{HashSeed, KeyHasher, KeyId, LimitKeyHasher};
 pub use name::KeyName;
 pub(crate) use name::write_part;
 
 /// One part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part<'a> {
+pub enum KeyPart<'a> {
     /// Text or any other bytes.
     Bytes(&'a [u8]),
     /// A whole number, of whatever integer type.
@@ -48,12 +48,12 @@ pub enum Part<'a> {
 /// more of them and now fewer and is part of other keys, it should say how many, too.
 ///
 /// ```
-/// use tollgate::{Key, Part};
+/// use tollgate::{Key, KeyPart};
 ///
 /// struct Tenant { name: String, plan: u32 }
 ///
 /// impl Key for Tenant {
-///     fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+///     fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
 ///         (self.name.as_str(), self.plan).parts(part);
 ///     }
 /// }
@@ -62,20 +62,20 @@ pub trait Key {
     /// Calls `part` with each part in turn.
     ///
     /// The store calls this while it holds a lock: it must not use a limiter.
-    fn parts(&self, part: &mut impl FnMut(Part<'_>));
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>));
 
     /// The parts where this is itself a part of a key: as in [`parts`](Self::parts), unless there
     /// can be more and fewer of them.
     #[doc(hidden)]
     #[inline]
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         self.parts(part);
     }
 
     /// The parts of a slice of these. Bytes are one part, which is why this is asked of the item.
     #[doc(hidden)]
     #[inline]
-    fn slice_parts(slice: &[Self], part: &mut impl FnMut(Part<'_>))
+    fn slice_parts(slice: &[Self], part: &mut impl FnMut(KeyPart<'_>))
     where
         Self: Sized,
     {
@@ -85,11 +85,11 @@ pub trait Key {
     /// [`nested`](Self::nested) of a slice of these.
     #[doc(hidden)]
     #[inline]
-    fn slice_nested(slice: &[Self], part: &mut impl FnMut(Part<'_>))
+    fn slice_nested(slice: &[Self], part: &mut impl FnMut(KeyPart<'_>))
     where
         Self: Sized,
     {
-        part(Part::List(u64::try_from(slice.len()).unwrap_or(u64::MAX)));
+        part(KeyPart::List(u64::try_from(slice.len()).unwrap_or(u64::MAX)));
         Self::slice_parts(slice, part);
     }
 
@@ -156,17 +156,17 @@ impl<'k> ChargeKey<'k> {
 }
 
 /// A key of any type.
-pub(crate) trait Name {
+pub(crate) trait WriteKey {
     fn name(&self) -> KeyName;
 }
 
-impl<K: Key> Name for K {
+impl<K: Key> WriteKey for K {
     fn name(&self) -> KeyName {
         KeyName::new(self)
     }
 }
 
-impl Name for ChargeKey<'_> {
+impl WriteKey for ChargeKey<'_> {
     fn name(&self) -> KeyName {
         match &self.0 {
             ChargeKeyForm::Bytes(bytes) => KeyName::new(*bytes),
@@ -179,8 +179,8 @@ macro_rules! text_keys {
     ($($type:ty)*) => {$(
         impl Key for $type {
             #[inline]
-            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-                part(Part::Bytes(self.as_bytes()));
+            fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+                part(KeyPart::Bytes(self.as_bytes()));
             }
 
             #[inline]
@@ -196,18 +196,18 @@ text_keys! { str String }
 /// A byte by itself is a number.
 impl Key for u8 {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(Part::Number((*self).into()));
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::Number((*self).into()));
     }
 
     #[inline]
-    fn slice_parts(slice: &[u8], part: &mut impl FnMut(Part<'_>)) {
-        part(Part::Bytes(slice));
+    fn slice_parts(slice: &[u8], part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::Bytes(slice));
     }
 
     #[inline]
-    fn slice_nested(slice: &[u8], part: &mut impl FnMut(Part<'_>)) {
-        part(Part::Bytes(slice));
+    fn slice_nested(slice: &[u8], part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::Bytes(slice));
     }
 
     #[inline]
@@ -220,7 +220,7 @@ macro_rules! part_keys {
     ($($type:ty => |$key:ident| $part:expr;)*) => {$(
         impl Key for $type {
             #[inline]
-            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+            fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
                 let $key = *self;
                 part($part);
             }
@@ -229,24 +229,24 @@ macro_rules! part_keys {
 }
 
 part_keys! {
-    u16 => |key| Part::Number(key.into());
-    u32 => |key| Part::Number(key.into());
-    u64 => |key| Part::Number(key.into());
-    usize => |key| Part::Number(key as i128);
-    i8 => |key| Part::Number(key.into());
-    i16 => |key| Part::Number(key.into());
-    i32 => |key| Part::Number(key.into());
-    i64 => |key| Part::Number(key.into());
-    isize => |key| Part::Number(key as i128);
-    i128 => |key| Part::Number(key);
+    u16 => |key| KeyPart::Number(key.into());
+    u32 => |key| KeyPart::Number(key.into());
+    u64 => |key| KeyPart::Number(key.into());
+    usize => |key| KeyPart::Number(key as i128);
+    i8 => |key| KeyPart::Number(key.into());
+    i16 => |key| KeyPart::Number(key.into());
+    i32 => |key| KeyPart::Number(key.into());
+    i64 => |key| KeyPart::Number(key.into());
+    isize => |key| KeyPart::Number(key as i128);
+    i128 => |key| KeyPart::Number(key);
 }
 
 macro_rules! address_keys {
     ($($type:ty)*) => {$(
         impl Key for $type {
             #[inline]
-            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-                part(Part::Ip((*self).into()));
+            fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+                part(KeyPart::Ip((*self).into()));
             }
 
             #[inline]
@@ -261,36 +261,36 @@ address_keys! { IpAddr Ipv4Addr Ipv6Addr }
 
 impl Key for bool {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(Part::Bool(*self));
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::Bool(*self));
     }
 }
 
 /// The text of one character.
 impl Key for char {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(Part::Bytes(self.encode_utf8(&mut [0; 4]).as_bytes()));
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(KeyPart::Bytes(self.encode_utf8(&mut [0; 4]).as_bytes()));
     }
 }
 
 impl Key for SocketAddrV4 {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         (*self.ip(), self.port()).parts(part);
     }
 }
 
 impl Key for SocketAddrV6 {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         (*self.ip(), self.port(), self.scope_id(), self.flowinfo()).parts(part);
     }
 }
 
 impl Key for SocketAddr {
     #[inline]
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         match self {
             SocketAddr::V4(address) => address.parts(part),
             SocketAddr::V6(address) => address.parts(part),
@@ -299,8 +299,8 @@ impl Key for SocketAddr {
 }
 
 impl Key for u128 {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
-        part(i128::try_from(*self).map_or(Part::Large(*self), Part::Number));
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
+        part(i128::try_from(*self).map_or(KeyPart::Large(*self), KeyPart::Number));
     }
 }
 
@@ -308,7 +308,7 @@ macro_rules! nonzero_keys {
     ($($type:ty)*) => {$(
         impl Key for NonZero<$type> {
             #[inline]
-            fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+            fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
                 self.get().parts(part);
             }
         }

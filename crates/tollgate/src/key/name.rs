@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::{Key, Part};
+use super::{Key, KeyPart};
 use crate::bounds::MAX_NAME;
 
 const BYTES: u64 = 0;
@@ -35,7 +35,7 @@ const LIST_BYTES: usize = 8;
 /// assert_eq!(name.to_string(), "(acme, 42)");
 /// assert_eq!(status.used(), 1);
 /// limiter.reset(&name);
-/// assert!(limiter.status(("acme", 42)).is_new());
+/// assert!(limiter.status(("acme", 42)).is_fresh());
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,20 +74,20 @@ impl KeyName {
 
 /// Writes a part so that it is unmistakable, in pieces.
 #[inline]
-pub(crate) fn write_part(part: Part<'_>, piece: &mut impl FnMut(&[u8])) {
+pub(crate) fn write_part(part: KeyPart<'_>, piece: &mut impl FnMut(&[u8])) {
     match part {
-        Part::Bytes(bytes) => framed(BYTES, bytes, piece),
-        Part::Number(number) => {
+        KeyPart::Bytes(bytes) => framed(BYTES, bytes, piece),
+        KeyPart::Number(number) => {
             let (kind, magnitude) = if number < 0 { (NEGATIVE, !number) } else { (NUMBER, number) };
             let bytes = magnitude.to_le_bytes();
             let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
             framed(kind, &bytes[..bytes.len() - zeros], piece);
         }
-        Part::Large(number) => framed(NUMBER, &number.to_le_bytes(), piece),
-        Part::Ip(IpAddr::V4(ip)) => framed(IP, &ip.octets(), piece),
-        Part::Ip(IpAddr::V6(ip)) => framed(IP, &ip.octets(), piece),
-        Part::Bool(truth) => framed(IP, &[truth.into()], piece),
-        Part::List(length) => {
+        KeyPart::Large(number) => framed(NUMBER, &number.to_le_bytes(), piece),
+        KeyPart::Ip(IpAddr::V4(ip)) => framed(IP, &ip.octets(), piece),
+        KeyPart::Ip(IpAddr::V6(ip)) => framed(IP, &ip.octets(), piece),
+        KeyPart::Bool(truth) => framed(IP, &[truth.into()], piece),
+        KeyPart::List(length) => {
             let bytes: [u8; LIST_BYTES] = length.to_le_bytes();
             framed(IP, &bytes, piece);
         }
@@ -117,7 +117,7 @@ fn framed(kind: u64, bytes: &[u8], piece: &mut impl FnMut(&[u8])) {
 }
 
 /// Takes the first part off `bytes`, which may end before it does.
-fn split_part(bytes: &[u8]) -> Option<(Written<'_>, &[u8])> {
+fn split_part(bytes: &[u8]) -> Option<(DisplayKeyParts<'_>, &[u8])> {
     let mut header = 0_u64;
     for (index, byte) in bytes.iter().enumerate().take(9) {
         header |= u64::from(byte & 0x7f) << (7 * index);
@@ -125,20 +125,20 @@ fn split_part(bytes: &[u8]) -> Option<(Written<'_>, &[u8])> {
             let rest = &bytes[index + 1..];
             let length = usize::try_from(header >> 2).unwrap_or(usize::MAX);
             let (body, rest) = rest.split_at(length.min(rest.len()));
-            return Some((Written { kind: header & 3, body }, rest));
+            return Some((DisplayKeyParts { kind: header & 3, body }, rest));
         }
     }
     None
 }
 
 /// A part as it was written.
-struct Written<'a> {
+struct DisplayKeyParts<'a> {
     kind: u64,
     body: &'a [u8],
 }
 
-impl<'a> Written<'a> {
-    fn part(&self) -> Part<'a> {
+impl<'a> DisplayKeyParts<'a> {
+    fn part(&self) -> KeyPart<'a> {
         let number = || {
             let mut bytes = [0; 16];
             let length = self.body.len().min(16);
@@ -146,23 +146,27 @@ impl<'a> Written<'a> {
             u128::from_le_bytes(bytes)
         };
         match self.kind {
-            NUMBER => i128::try_from(number()).map_or_else(|_| Part::Large(number()), Part::Number),
-            NEGATIVE => Part::Number(i128::try_from(number()).map_or(i128::MIN, |number| !number)),
-            IP if self.body.len() == 1 => Part::Bool(self.body != [0]),
+            NUMBER => {
+                i128::try_from(number()).map_or_else(|_| KeyPart::Large(number()), KeyPart::Number)
+            }
+            NEGATIVE => {
+                KeyPart::Number(i128::try_from(number()).map_or(i128::MIN, |number| !number))
+            }
+            IP if self.body.len() == 1 => KeyPart::Bool(self.body != [0]),
             IP => match (<[u8; 4]>::try_from(self.body), <[u8; 16]>::try_from(self.body)) {
-                (Ok(octets), _) => Part::Ip(octets.into()),
-                (_, Ok(octets)) => Part::Ip(octets.into()),
+                (Ok(octets), _) => KeyPart::Ip(octets.into()),
+                (_, Ok(octets)) => KeyPart::Ip(octets.into()),
                 _ => match <[u8; LIST_BYTES]>::try_from(self.body) {
-                    Ok(length) => Part::List(u64::from_le_bytes(length)),
-                    Err(_) => Part::Bytes(self.body),
+                    Ok(length) => KeyPart::List(u64::from_le_bytes(length)),
+                    Err(_) => KeyPart::Bytes(self.body),
                 },
             },
-            _ => Part::Bytes(self.body),
+            _ => KeyPart::Bytes(self.body),
         }
     }
 }
 
-fn written(mut bytes: &[u8]) -> impl Iterator<Item = Written<'_>> {
+fn written(mut bytes: &[u8]) -> impl Iterator<Item = DisplayKeyParts<'_>> {
     std::iter::from_fn(move || {
         let (part, rest) = split_part(bytes)?;
         bytes = rest;
@@ -171,19 +175,19 @@ fn written(mut bytes: &[u8]) -> impl Iterator<Item = Written<'_>> {
 }
 
 impl Key for KeyName {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         written(&self.0).for_each(|written| part(written.part()));
     }
 
     /// One part is that part, several are a list.
-    fn nested(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn nested(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         let mut all = written(&self.0).map(|written| written.part());
         if let (Some(only), None) = (all.next(), all.next())
-            && !matches!(only, Part::List(_))
+            && !matches!(only, KeyPart::List(_))
         {
             return part(only);
         }
-        part(Part::List(written(&self.0).map(|_| 1).sum()));
+        part(KeyPart::List(written(&self.0).map(|_| 1).sum()));
         self.parts(part);
     }
 }
@@ -196,14 +200,14 @@ impl fmt::Display for KeyName {
         for (index, part) in written(&self.0).enumerate() {
             f.write_str(if index > 0 { ", " } else { "" })?;
             match part.part() {
-                Part::Bytes(bytes) => {
+                KeyPart::Bytes(bytes) => {
                     write!(f, "{}", String::from_utf8_lossy(bytes).escape_debug())?
                 }
-                Part::Number(number) => write!(f, "{number}")?,
-                Part::Large(number) => write!(f, "{number}")?,
-                Part::Ip(ip) => write!(f, "{ip}")?,
-                Part::Bool(truth) => write!(f, "{truth}")?,
-                Part::List(length) => write!(f, "[{length}]")?,
+                KeyPart::Number(number) => write!(f, "{number}")?,
+                KeyPart::Large(number) => write!(f, "{number}")?,
+                KeyPart::Ip(ip) => write!(f, "{ip}")?,
+                KeyPart::Bool(truth) => write!(f, "{truth}")?,
+                KeyPart::List(length) => write!(f, "[{length}]")?,
             }
         }
         f.write_str(if self.is_whole() { "" } else { "…" })?;

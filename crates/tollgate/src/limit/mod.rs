@@ -16,10 +16,10 @@ use std::time::Duration;
 
 pub use error::LimitError;
 #[cfg(feature = "file")]
-pub(crate) use period::{Written, read_duration};
+pub(crate) use period::{DisplayDuration, read_duration};
 pub(crate) use plan::Plan;
 #[cfg(feature = "file")]
-pub(crate) use table::Table;
+pub(crate) use table::LimitTable;
 
 /// How a limit counts. A token bucket is the right default for API traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,11 +42,11 @@ pub enum Algorithm {
 /// Where the windows of a fixed window begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Align {
+pub enum WindowStart {
     /// At multiples of the window on the wall clock, the same for all keys.
     Epoch,
     /// At the key's first request.
-    First,
+    FirstRequest,
     /// With the minute, hour, day, week or month of a time zone.
     Calendar(CalendarUnit),
 }
@@ -95,13 +95,13 @@ pub struct Limit {
     count: u64,
     period: Duration,
     burst: Option<u64>,
-    align: Align,
+    align: WindowStart,
     zone: Option<Cow<'static, str>>,
 }
 
 impl Limit {
     const fn new(algorithm: Algorithm, count: u64, period: Duration) -> Limit {
-        Limit { algorithm, count, period, burst: None, align: Align::Epoch, zone: None }
+        Limit { algorithm, count, period, burst: None, align: WindowStart::Epoch, zone: None }
     }
 
     /// A token bucket that refills `count` tokens per second and holds as many.
@@ -142,7 +142,7 @@ impl Limit {
     }
 
     /// `count` per window, windows starting at multiples of `window` on the wall clock; see
-    /// [`from_first`](Limit::from_first) and [`calendar`](Limit::calendar) for other starts.
+    /// [`starting_at_first_request`](Limit::starting_at_first_request) and [`calendar`](Limit::calendar) for other starts.
     pub const fn fixed_window(count: u64, window: Duration) -> Limit {
         Limit::new(Algorithm::FixedWindow, count, window)
     }
@@ -151,7 +151,7 @@ impl Limit {
     /// [`zone`](Limit::zone) is named.
     pub const fn calendar(count: u64, unit: CalendarUnit) -> Limit {
         let mut limit = Limit::fixed_window(count, unit.nominal());
-        limit.align = Align::Calendar(unit);
+        limit.align = WindowStart::Calendar(unit);
         limit
     }
 
@@ -175,8 +175,8 @@ impl Limit {
 
     /// Starts a fixed window at the key's first request instead of on the wall clock.
     #[must_use]
-    pub const fn from_first(mut self) -> Limit {
-        self.align = Align::First;
+    pub const fn starting_at_first_request(mut self) -> Limit {
+        self.align = WindowStart::FirstRequest;
         self
     }
 
@@ -210,8 +210,8 @@ impl Limit {
         self.period
     }
 
-    /// Where a fixed window begins; [`Align::Epoch`] for every other algorithm.
-    pub const fn align(&self) -> Align {
+    /// Where a fixed window begins; [`WindowStart::Epoch`] for every other algorithm.
+    pub const fn align(&self) -> WindowStart {
         self.align
     }
 

@@ -4,23 +4,23 @@ use std::fmt;
 use std::time::Duration;
 
 use super::text::{error, is_digits, split_before, too_long};
-use super::{Align, CalendarUnit, Limit, LimitError, units};
+use super::{CalendarUnit, Limit, LimitError, WindowStart, units};
 
-type Names = &'static [&'static str];
+type UnitNames = &'static [&'static str];
 
-struct Unit {
+struct PeriodUnit {
     /// First the word for one of it, as in `5/day`; then the name after a number, as in `5/2d`.
-    names: Names,
+    names: UnitNames,
     length: Duration,
     calendar: Option<CalendarUnit>,
 }
 
-const fn unit(names: Names, length: Duration, calendar: Option<CalendarUnit>) -> Unit {
-    Unit { names, length, calendar }
+const fn unit(names: UnitNames, length: Duration, calendar: Option<CalendarUnit>) -> PeriodUnit {
+    PeriodUnit { names, length, calendar }
 }
 
 /// Longest first, the order in which a duration is written.
-const UNITS: [Unit; 9] = [
+const UNITS: [PeriodUnit; 9] = [
     unit(&["month", "month"], units::MONTH, Some(CalendarUnit::Month)),
     unit(&["week", "w", "weeks"], units::WEEK, Some(CalendarUnit::Week)),
     unit(&["day", "d", "days"], units::DAY, Some(CalendarUnit::Day)),
@@ -100,8 +100,8 @@ impl Decimal {
 }
 
 pub(super) fn write_period(f: &mut fmt::Formatter<'_>, limit: &Limit) -> fmt::Result {
-    let is_whole = |unit: &&Unit| match limit.align {
-        Align::Calendar(named) => unit.calendar == Some(named),
+    let is_whole = |unit: &&PeriodUnit| match limit.align {
+        WindowStart::Calendar(named) => unit.calendar == Some(named),
         _ => unit.length == limit.period && (units::SECOND..=units::WEEK).contains(&unit.length),
     };
     if let Some(unit) = UNITS.iter().find(is_whole) {
@@ -130,10 +130,10 @@ fn write_duration(f: &mut fmt::Formatter<'_>, duration: Duration) -> fmt::Result
 
 /// Writes a duration as [`read_duration`] reads it.
 #[cfg(feature = "file")]
-pub(crate) struct Written(pub(crate) Duration);
+pub(crate) struct DisplayDuration(pub(crate) Duration);
 
 #[cfg(feature = "file")]
-impl fmt::Display for Written {
+impl fmt::Display for DisplayDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_duration(f, self.0)
     }
@@ -160,8 +160,9 @@ pub(crate) fn read_duration(text: &str) -> Result<Duration, LimitError> {
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long(text))
 }
 
-fn find_unit(name: &str, rate: &str) -> Result<&'static Unit, LimitError> {
-    let is_named = |unit: &&Unit| unit.names.iter().any(|known| known.eq_ignore_ascii_case(name));
+fn find_unit(name: &str, rate: &str) -> Result<&'static PeriodUnit, LimitError> {
+    let is_named =
+        |unit: &&PeriodUnit| unit.names.iter().any(|known| known.eq_ignore_ascii_case(name));
     UNITS.iter().find(is_named).ok_or_else(|| {
         error(format!("unknown unit {name:?} in {rate:?}, use ms, s, min, h, day, week"))
     })

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use super::{Algorithm, Align, CalendarUnit, Limit, LimitError};
-use crate::algorithm::{Bucket, FixedWindow, SlidingCounter, SlidingLog, Start};
+use super::{Algorithm, CalendarUnit, Limit, LimitError, WindowStart};
+use crate::algorithm::{Bucket, FixedWindow, SlidingCounter, SlidingLog, WindowBoundary};
 use crate::bounds::{MAX_LOG, MAX_PERIOD, MIN_PERIOD};
 
 /// A checked limit. Whatever holds one may trust its numbers.
@@ -58,12 +58,12 @@ fn check_numbers(limit: &Limit) -> Result<(), LimitError> {
     if limit.burst == Some(0) && limit.algorithm != Algorithm::LeakyQueue {
         return refuse("burst is 0, must be at least 1 for anything to pass".to_owned());
     }
-    if limit.align != Align::Epoch && limit.algorithm != Algorithm::FixedWindow {
+    if limit.align != WindowStart::Epoch && limit.algorithm != Algorithm::FixedWindow {
         return refuse(
             "only a fixed window can start at the first request or by the calendar".to_owned(),
         );
     }
-    if limit.zone.is_some() && !matches!(limit.align, Align::Calendar(_)) {
+    if limit.zone.is_some() && !matches!(limit.align, WindowStart::Calendar(_)) {
         return refuse("a time zone belongs to a calendar window, write for example 1000/day calendar Europe/Paris".to_owned());
     }
     Ok(())
@@ -95,11 +95,11 @@ fn bucket(limit: &Limit) -> Result<Bucket, LimitError> {
     Ok(bucket)
 }
 
-fn start(limit: &Limit, window: u64) -> Result<Start, LimitError> {
+fn start(limit: &Limit, window: u64) -> Result<WindowBoundary, LimitError> {
     Ok(match limit.align {
-        Align::Epoch => Start::Epoch { window },
-        Align::First => Start::First { window },
-        Align::Calendar(unit) => Start::Calendar { unit, zone: zone(limit, unit)? },
+        WindowStart::Epoch => WindowBoundary::Epoch { window },
+        WindowStart::FirstRequest => WindowBoundary::First { window },
+        WindowStart::Calendar(unit) => WindowBoundary::Calendar { unit, zone: zone(limit, unit)? },
     })
 }
 

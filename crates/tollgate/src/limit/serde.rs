@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::Limit;
-use super::table::Table;
+use super::table::LimitTable;
 
 /// Writes the text form, such as `100/min burst 20`.
 impl Serialize for Limit {
@@ -41,7 +41,7 @@ impl<'de> Visitor<'de> for LimitVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Limit, A::Error> {
-        let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+        let table = LimitTable::deserialize(MapAccessDeserializer::new(map))?;
         table.build().map_err(|wrong| A::Error::custom(wrong.error))
     }
 }

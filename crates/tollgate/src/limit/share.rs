@@ -6,7 +6,7 @@ impl Limit {
     /// The limit divided by `nodes`, never less than one unit at a time.
     ///
     /// A bucket's rate stays exact where its count does not divide: the period is longer instead.
-    pub(crate) fn share(&self, nodes: u64) -> Limit {
+    pub(crate) fn divided_by(&self, nodes: u64) -> Limit {
         let nodes = nodes.max(1);
         let part = |units: u64| (units / nodes).max(1);
         if !self.is_bucket() {
@@ -44,7 +44,7 @@ mod tests {
             ("100/min", 0, "100/min"),
         ] {
             let [limit, share]: [Limit; 2] = [limit, share].map(|text| text.parse().unwrap());
-            let divided = limit.share(nodes);
+            let divided = limit.divided_by(nodes);
             assert_eq!(divided.to_string().parse::<Limit>().unwrap().capacity(), share.capacity());
             let per_nodes = |limit: &Limit| (limit.count(), limit.period(), limit.capacity());
             assert_eq!(per_nodes(&divided), per_nodes(&share), "{limit} of {nodes}");

@@ -5,41 +5,41 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::period::{Decimal, Period, write_period};
-use super::{Algorithm, Align, CalendarUnit, Limit, LimitError};
+use super::{Algorithm, CalendarUnit, Limit, LimitError, WindowStart};
 use crate::bounds::MAX_LIMIT_TEXT;
 
 /// What a word after the rate means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum OptionWord {
     Burst,
     Align,
     Algorithm(Algorithm),
     /// Which of the two leaky buckets.
     Mode(Algorithm),
-    Start(Start),
+    Start(StartWord),
 }
 
-/// An [`Align`] whose calendar unit is still to come from the period.
+/// An [`WindowStart`] whose calendar unit is still to come from the period.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum StartWord {
     Epoch,
     First,
     Calendar,
 }
 
-pub(super) const WORDS: [(&str, Word); 12] = [
-    ("burst", Word::Burst),
-    ("token_bucket", Word::Algorithm(Algorithm::TokenBucket)),
-    ("leaky_bucket", Word::Algorithm(Algorithm::LeakyMeter)),
-    ("fixed_window", Word::Algorithm(Algorithm::FixedWindow)),
-    ("sliding_log", Word::Algorithm(Algorithm::SlidingLog)),
-    ("sliding_counter", Word::Algorithm(Algorithm::SlidingCounter)),
-    ("meter", Word::Mode(Algorithm::LeakyMeter)),
-    ("queue", Word::Mode(Algorithm::LeakyQueue)),
-    ("align", Word::Align),
-    ("epoch", Word::Start(Start::Epoch)),
-    ("first", Word::Start(Start::First)),
-    ("calendar", Word::Start(Start::Calendar)),
+pub(super) const WORDS: [(&str, OptionWord); 12] = [
+    ("burst", OptionWord::Burst),
+    ("token_bucket", OptionWord::Algorithm(Algorithm::TokenBucket)),
+    ("leaky_bucket", OptionWord::Algorithm(Algorithm::LeakyMeter)),
+    ("fixed_window", OptionWord::Algorithm(Algorithm::FixedWindow)),
+    ("sliding_log", OptionWord::Algorithm(Algorithm::SlidingLog)),
+    ("sliding_counter", OptionWord::Algorithm(Algorithm::SlidingCounter)),
+    ("meter", OptionWord::Mode(Algorithm::LeakyMeter)),
+    ("queue", OptionWord::Mode(Algorithm::LeakyQueue)),
+    ("align", OptionWord::Align),
+    ("epoch", OptionWord::Start(StartWord::Epoch)),
+    ("first", OptionWord::Start(StartWord::First)),
+    ("calendar", OptionWord::Start(StartWord::Calendar)),
 ];
 
 /// Reads `COUNT/PERIOD` or `COUNT per PERIOD`, then options in any order.
@@ -75,7 +75,7 @@ impl FromStr for Limit {
 }
 
 /// Splits off and reads the rate; a slash counts only here, as zones have them too.
-fn read_rate(text: &str) -> Result<(Parts<'_>, &str), LimitError> {
+fn read_rate(text: &str) -> Result<(LimitBuilder<'_>, &str), LimitError> {
     if text.is_empty() {
         return Err(error("limit is empty, write for example 100/min"));
     }
@@ -89,11 +89,11 @@ fn read_rate(text: &str) -> Result<(Parts<'_>, &str), LimitError> {
     };
     let (period, options) = split_before(rest, |c| c.is_ascii_whitespace());
     let rate = if period.is_empty() { count } else { &text[..text.len() - options.len()] };
-    Ok((Parts::new(rate, count, period)?, options))
+    Ok((LimitBuilder::new(rate, count, period)?, options))
 }
 
 /// A limit in the making, from text or from a table.
-pub(super) struct Parts<'a> {
+pub(super) struct LimitBuilder<'a> {
     /// The rate as it was written, for messages.
     rate: &'a str,
     count: u64,
@@ -103,12 +103,16 @@ pub(super) struct Parts<'a> {
     pub(super) burst: Option<u64>,
     pub(super) algorithm: Option<Algorithm>,
     pub(super) mode: Option<Algorithm>,
-    pub(super) start: Option<Start>,
+    pub(super) start: Option<StartWord>,
     pub(super) zone: Option<&'a str>,
 }
 
-impl<'a> Parts<'a> {
-    pub(super) fn new(rate: &'a str, count: &str, period: &str) -> Result<Parts<'a>, LimitError> {
+impl<'a> LimitBuilder<'a> {
+    pub(super) fn new(
+        rate: &'a str,
+        count: &str,
+        period: &str,
+    ) -> Result<LimitBuilder<'a>, LimitError> {
         let count = Decimal::parse("count", count)?;
         let mut period = Period::parse(period, rate)?;
         // A fraction moves into the period, where it stays exact: 0.5 per second is 1 per 2s.
@@ -122,24 +126,28 @@ impl<'a> Parts<'a> {
         let written_count = narrow(count.value.div_ceil(count.scale))?;
         let count = narrow(count.value / shared)?;
         let (burst, algorithm, mode, start, zone) = (None, None, None, None, None);
-        Ok(Parts { rate, count, written_count, period, burst, algorithm, mode, start, zone })
+        Ok(LimitBuilder { rate, count, written_count, period, burst, algorithm, mode, start, zone })
     }
 
     fn read_options(&mut self, options: &'a str) -> Result<(), LimitError> {
         let mut words = options.split_ascii_whitespace().peekable();
         while let Some(word) = words.next() {
             match known(word).ok_or_else(|| unknown(word))? {
-                Word::Burst => set_once(&mut self.burst, read_burst(words.next())?, word, "burst")?,
-                Word::Algorithm(named) => set_once(&mut self.algorithm, named, word, "algorithm")?,
-                Word::Mode(mode) => set_once(&mut self.mode, mode, word, "mode")?,
-                Word::Start(start) => {
+                OptionWord::Burst => {
+                    set_once(&mut self.burst, read_burst(words.next())?, word, "burst")?
+                }
+                OptionWord::Algorithm(named) => {
+                    set_once(&mut self.algorithm, named, word, "algorithm")?
+                }
+                OptionWord::Mode(mode) => set_once(&mut self.mode, mode, word, "mode")?,
+                OptionWord::Start(start) => {
                     set_once(&mut self.start, start, word, "align")?;
-                    if start == Start::Calendar {
+                    if start == StartWord::Calendar {
                         self.zone = words.next_if(|next| known(next).is_none());
                     }
                 }
-                Word::Align => match words.peek().copied().and_then(known) {
-                    Some(Word::Start(_)) => {}
+                OptionWord::Align => match words.peek().copied().and_then(known) {
+                    Some(OptionWord::Start(_)) => {}
                     _ => return Err(error("\"align\" must go before epoch, first or calendar")),
                 },
             }
@@ -154,11 +162,11 @@ impl<'a> Parts<'a> {
         let nanos = u64::try_from(self.period.nanos).map_err(|_| too_long(self.rate))?;
         let mut limit = Limit::new(algorithm, self.count, Duration::from_nanos(nanos));
         if let Some(mode) = self.mode {
-            belongs(Word::Mode(mode), Algorithm::LeakyMeter, algorithm)?;
+            belongs(OptionWord::Mode(mode), Algorithm::LeakyMeter, algorithm)?;
             limit.algorithm = mode;
         }
         if let Some(start) = self.start {
-            belongs(Word::Start(start), Algorithm::FixedWindow, algorithm)?;
+            belongs(OptionWord::Start(start), Algorithm::FixedWindow, algorithm)?;
         }
         limit.align = self.align()?;
         limit.burst = self.burst;
@@ -171,20 +179,20 @@ impl<'a> Parts<'a> {
         Ok(limit)
     }
 
-    fn align(&self) -> Result<Align, LimitError> {
-        let Parts { rate, period: Period { nanos, last_unit }, .. } = self;
+    fn align(&self) -> Result<WindowStart, LimitError> {
+        let LimitBuilder { rate, period: Period { nanos, last_unit }, .. } = self;
         match (self.start, *last_unit) {
-            (Some(Start::Calendar), Some(unit)) if unit.nominal().as_nanos() == *nanos => {
-                Ok(Align::Calendar(unit))
+            (Some(StartWord::Calendar), Some(unit)) if unit.nominal().as_nanos() == *nanos => {
+                Ok(WindowStart::Calendar(unit))
             }
-            (Some(Start::Calendar), _) => Err(error(format!(
+            (Some(StartWord::Calendar), _) => Err(error(format!(
                 "{rate:?} cannot be calendar, write a whole count per min, h, day, week or month"
             ))),
             (_, Some(CalendarUnit::Month)) => {
                 Err(error(format!("month in {rate:?} needs calendar, or write 30d")))
             }
-            (Some(Start::First), _) => Ok(Align::First),
-            (Some(Start::Epoch) | None, _) => Ok(Align::Epoch),
+            (Some(StartWord::First), _) => Ok(WindowStart::FirstRequest),
+            (Some(StartWord::Epoch) | None, _) => Ok(WindowStart::Epoch),
         }
     }
 }
@@ -195,14 +203,14 @@ impl fmt::Display for Limit {
         write!(f, "{}/", self.count)?;
         write_period(f, self)?;
         match (self.algorithm, self.align) {
-            (Algorithm::TokenBucket, Align::Epoch) | (_, Align::Calendar(_)) => {}
+            (Algorithm::TokenBucket, WindowStart::Epoch) | (_, WindowStart::Calendar(_)) => {}
             (Algorithm::LeakyQueue, _) => f.write_str(" leaky_bucket queue")?,
-            (algorithm, _) => write!(f, " {}", name_of(Word::Algorithm(algorithm)))?,
+            (algorithm, _) => write!(f, " {}", name_of(OptionWord::Algorithm(algorithm)))?,
         }
         match self.align {
-            Align::Epoch => {}
-            Align::First => f.write_str(" first")?,
-            Align::Calendar(_) => f.write_str(" calendar")?,
+            WindowStart::Epoch => {}
+            WindowStart::FirstRequest => f.write_str(" first")?,
+            WindowStart::Calendar(_) => f.write_str(" calendar")?,
         }
         if let Some(zone) = &self.zone {
             write!(f, " {zone}")?;
@@ -214,12 +222,12 @@ impl fmt::Display for Limit {
     }
 }
 
-pub(super) fn known(word: &str) -> Option<Word> {
+pub(super) fn known(word: &str) -> Option<OptionWord> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     WORDS.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning)
 }
 
-fn name_of(word: Word) -> &'static str {
+fn name_of(word: OptionWord) -> &'static str {
     WORDS.iter().find(|(_, meaning)| *meaning == word).map_or("", |(name, _)| *name)
 }
 
@@ -238,11 +246,12 @@ fn set_once<T>(slot: &mut Option<T>, value: T, word: &str, what: &str) -> Result
     }
 }
 
-fn belongs(word: Word, owner: Algorithm, named: Algorithm) -> Result<(), LimitError> {
+fn belongs(word: OptionWord, owner: Algorithm, named: Algorithm) -> Result<(), LimitError> {
     if named == owner {
         return Ok(());
     }
-    let [word, owner, named] = [word, Word::Algorithm(owner), Word::Algorithm(named)].map(name_of);
+    let [word, owner, named] =
+        [word, OptionWord::Algorithm(owner), OptionWord::Algorithm(named)].map(name_of);
     Err(error(format!("{word:?} belongs to {owner}, not to {named}")))
 }
 

@@ -25,7 +25,7 @@ impl Limiter {
 
     /// [`check_many_n`](Self::check_many_n) that hands over each decision in turn instead of
     /// collecting them: it allocates nothing.
-    pub fn check_each<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
+    pub fn for_each_decision<K: Key>(&self, charges: &[(K, u64)], mut each: impl FnMut(Decision)) {
         let decision = |charged: Result<BucketOutcome<'_>, Decision>| match charged {
             Ok(outcome) => outcome.decision(),
             Err(decision) => decision,

@@ -12,7 +12,7 @@
 //! that was removed at run time, which is not possible any more.
 
 use super::overrides::{EntryFingerprint, RunTimeOverride};
-use super::{Client, Numbers, Override};
+use super::{Client, Override, RuleLimits};
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
@@ -42,12 +42,12 @@ pub(super) fn write_details(change: &Override, to: &mut Vec<u8>) {
     to.extend_from_slice(&change.until.map_or(0, Timestamp::as_nanos).to_le_bytes());
     number(usize::from(change.tier.is_some()), to);
     change.tier.iter().for_each(|tier| text(tier, to));
-    number(change.numbers.len(), to);
-    for (rule, numbers) in &change.numbers {
+    number(change.limits.len(), to);
+    for (rule, numbers) in &change.limits {
         text(rule, to);
         match numbers {
-            Numbers::Unlimited => to.extend_from_slice(&UNLIMITED.to_le_bytes()),
-            Numbers::Limits(limits) => {
+            RuleLimits::Unlimited => to.extend_from_slice(&UNLIMITED.to_le_bytes()),
+            RuleLimits::All(limits) => {
                 number(limits.len(), to);
                 limits.iter().for_each(|limit| text(&limit.to_string(), to));
             }
@@ -66,7 +66,7 @@ pub enum OverrideRecord {
 
 /// Reads what [`write_override`] wrote.
 pub fn read_override(bytes: &[u8]) -> Option<OverrideRecord> {
-    let mut from = Reading(bytes);
+    let mut from = ByteReader(bytes);
     let version = from.byte()?;
     let mut client = Client::new();
     for _ in 0..from.number()? {
@@ -85,7 +85,7 @@ pub fn read_override(bytes: &[u8]) -> Option<OverrideRecord> {
         change.tier = Some(from.text()?);
     }
     for _ in 0..from.number()? {
-        change.numbers.insert(from.text()?, from.numbers()?);
+        change.limits.insert(from.text()?, from.numbers()?);
     }
     from.0.is_empty().then_some(OverrideRecord::Set(RunTimeOverride { change, replaces }))
 }
@@ -100,9 +100,9 @@ fn text(text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(text.as_bytes());
 }
 
-struct Reading<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl Reading<'_> {
+impl ByteReader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -124,16 +124,16 @@ impl Reading<'_> {
         std::str::from_utf8(text).ok().map(str::to_owned)
     }
 
-    fn numbers(&mut self) -> Option<Numbers> {
+    fn numbers(&mut self) -> Option<RuleLimits> {
         let count = self.number()?;
         if count == UNLIMITED {
-            return Some(Numbers::Unlimited);
+            return Some(RuleLimits::Unlimited);
         }
         let mut limits: Vec<Limit> = Vec::new();
         for _ in 0..count {
             limits.push(self.text()?.parse().ok()?);
         }
-        Some(Numbers::Limits(limits))
+        Some(RuleLimits::All(limits))
     }
 }
 
@@ -153,8 +153,8 @@ mod tests {
             vec![Limit::per_minute(7).burst(3), "5/day calendar Europe/Paris".parse().unwrap()];
         let change = Override::new("user", "ana")
             .tier("pro")
-            .numbers("api", limits)
-            .numbers("search", Numbers::Unlimited)
+            .limits("api", limits)
+            .limits("search", RuleLimits::Unlimited)
             .until(Timestamp::from_secs(2_000_000_000));
         for replaces in [None, Some(EntryFingerprint::of(Some(&change)))] {
             let set = RunTimeOverride { change: change.clone(), replaces };
@@ -184,12 +184,12 @@ mod tests {
 
     #[test]
     fn fingerprint_of_an_entry_covers_everything_but_its_client() {
-        let entry = Override::new("user", "ana").tier("pro").numbers("api", Limit::per_hour(7));
+        let entry = Override::new("user", "ana").tier("pro").limits("api", Limit::per_hour(7));
         let of = |entry: &Override| EntryFingerprint::of(Some(entry));
         let changed = [
             entry.clone().tier("free"),
-            entry.clone().numbers("api", Limit::per_hour(8)),
-            entry.clone().numbers("other", Limit::per_hour(7)),
+            entry.clone().limits("api", Limit::per_hour(8)),
+            entry.clone().limits("other", Limit::per_hour(7)),
             entry.clone().until(Timestamp::from_secs(1)),
         ];
         assert!(changed.iter().all(|other| of(other) != of(&entry)));

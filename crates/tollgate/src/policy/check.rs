@@ -3,21 +3,21 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::{Block, Condition, Cost, Numbers, Override, Policy};
+use super::{BlockPolicy, Condition, Cost, Override, Policy, RuleLimits};
 use crate::bounds::{MAX_BLOCK, MAX_GUESSES, MAX_LIMITS_PER_RULE, MAX_RULE_NAME};
 
 /// Everything that is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     /// One for each thing, in the order of the policy; never empty.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<PolicyProblem>,
 }
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct PolicyProblem {
     /// Where.
-    pub place: Place,
+    pub place: PolicyLocation,
     /// What, and what would be right.
     pub message: String,
 }
@@ -25,7 +25,7 @@ pub struct Problem {
 /// Where in a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Place {
+pub enum PolicyLocation {
     /// The rule of this number, and the setting of it.
     Rule(usize, &'static str),
     /// The list of those who pass, by number, and the setting of it.
@@ -42,7 +42,7 @@ pub enum Place {
 
 /// Everything that is wrong with `policy`.
 pub(crate) fn check(policy: &Policy) -> Result<(), PolicyError> {
-    let mut problems = Problems::default();
+    let mut problems = ProblemList::default();
     problems.rules(policy);
     problems.lists(policy);
     problems.tiers(policy);
@@ -53,17 +53,17 @@ pub(crate) fn check(policy: &Policy) -> Result<(), PolicyError> {
     problems.clients(policy);
     problems.found.extend(policy.lease_problems());
     if policy.tier_from.is_empty() {
-        problems.add(Place::Policy("tier_from"), "tier_from is empty, name an attribute");
+        problems.add(PolicyLocation::Policy("tier_from"), "tier_from is empty, name an attribute");
     }
     if policy.partition.as_deref() == Some("") {
-        problems.add(Place::Policy("partition"), "partition is empty, name an attribute");
+        problems.add(PolicyLocation::Policy("partition"), "partition is empty, name an attribute");
     }
     problems.into_result()
 }
 
 /// Everything that is wrong with an override of `policy`.
 pub(super) fn check_override(policy: &Policy, change: &Override) -> Result<(), PolicyError> {
-    let mut problems = Problems::default();
+    let mut problems = ProblemList::default();
     problems.one_override(0, change, &rule_names(policy));
     problems.into_result()
 }
@@ -73,14 +73,14 @@ fn rule_names(policy: &Policy) -> HashSet<&str> {
 }
 
 #[derive(Default)]
-struct Problems {
-    found: Vec<Problem>,
+struct ProblemList {
+    found: Vec<PolicyProblem>,
     guesses: usize,
 }
 
-impl Problems {
-    fn add(&mut self, place: Place, message: impl Into<String>) {
-        self.found.push(Problem { place, message: message.into() });
+impl ProblemList {
+    fn add(&mut self, place: PolicyLocation, message: impl Into<String>) {
+        self.found.push(PolicyProblem { place, message: message.into() });
     }
 
     fn into_result(self) -> Result<(), PolicyError> {
@@ -90,7 +90,7 @@ impl Problems {
     fn rules(&mut self, policy: &Policy) {
         let mut seen = HashSet::new();
         for (number, rule) in policy.rules.iter().enumerate() {
-            let at = |setting| Place::Rule(number, setting);
+            let at = |setting| PolicyLocation::Rule(number, setting);
             self.name(at("name"), &rule.name);
             self.public_name(at("public_name"), rule.public_name.as_deref());
             if !seen.insert(&rule.name) && !rule.name.is_empty() {
@@ -99,10 +99,10 @@ impl Problems {
                 self.add(at("name"), message);
             }
             self.conditions(&at, &rule.matches);
-            if rule.numbers == Numbers::Limits(Vec::new()) {
+            if rule.limits == RuleLimits::All(Vec::new()) {
                 self.add(at("limit"), "no limit, write for example limit = \"100/min\"");
             }
-            self.numbers(at("limit"), &rule.numbers);
+            self.numbers(at("limit"), &rule.limits);
             for (tier, numbers) in &rule.tiers {
                 self.named_numbers(at("tiers"), tier, numbers);
             }
@@ -130,8 +130,8 @@ impl Problems {
         for (allows, number, list) in lists.chain(deny.map(|(number, list)| (false, number, list)))
         {
             let at = |setting| match allows {
-                true => Place::Allow(number, setting),
-                false => Place::Deny(number, setting),
+                true => PolicyLocation::Allow(number, setting),
+                false => PolicyLocation::Deny(number, setting),
             };
             self.name(at("name"), &list.name);
             self.public_name(at("public_name"), list.public_name.as_deref());
@@ -149,7 +149,7 @@ impl Problems {
         let rules = rule_names(policy);
         for (tier, numbers) in &policy.tiers {
             for (rule, numbers) in numbers {
-                let place = Place::Tier(tier.clone(), rule.clone());
+                let place = PolicyLocation::Tier(tier.clone(), rule.clone());
                 if !rules.contains(rule.as_str()) {
                     self.unknown_rule(place.clone(), rule, &rules);
                 }
@@ -159,17 +159,17 @@ impl Problems {
     }
 
     fn one_override(&mut self, number: usize, change: &Override, rules: &HashSet<&str>) {
-        let at = |setting| Place::Override(number, setting);
+        let at = |setting| PolicyLocation::Override(number, setting);
         if change.client.is_empty() {
             self.add(at("client"), "no client, write for example client = { user = \"42\" }");
         }
         if change.client.keys().any(String::is_empty) {
             self.add(at("client"), "an attribute's name is empty");
         }
-        if change.tier.is_none() && change.numbers.is_empty() {
+        if change.tier.is_none() && change.limits.is_empty() {
             self.add(at("tier"), "it changes nothing, give the client a tier or limits");
         }
-        for (rule, numbers) in &change.numbers {
+        for (rule, numbers) in &change.limits {
             if !rules.contains(rule.as_str()) {
                 self.unknown_rule(at("limits"), rule, rules);
             }
@@ -182,12 +182,12 @@ impl Problems {
         for (number, change) in policy.overrides.iter().enumerate() {
             if !seen.insert(&change.client) {
                 let message = "a second override of this client, put both into one";
-                self.add(Place::Override(number, "client"), message);
+                self.add(PolicyLocation::Override(number, "client"), message);
             }
         }
     }
 
-    fn name(&mut self, place: Place, name: &str) {
+    fn name(&mut self, place: PolicyLocation, name: &str) {
         if name.is_empty() {
             self.add(place, "no name, every rule and list needs one");
         } else if name.len() > MAX_RULE_NAME {
@@ -204,7 +204,7 @@ impl Problems {
     }
 
     /// Checks a name that clients see, which may be empty.
-    fn public_name(&mut self, place: Place, name: Option<&str>) {
+    fn public_name(&mut self, place: PolicyLocation, name: Option<&str>) {
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             self.name(place, name);
         }
@@ -212,7 +212,7 @@ impl Problems {
 
     fn conditions(
         &mut self,
-        at: &dyn Fn(&'static str) -> Place,
+        at: &dyn Fn(&'static str) -> PolicyLocation,
         conditions: &[(String, Condition)],
     ) {
         for (attribute, condition) in conditions {
@@ -228,7 +228,7 @@ impl Problems {
         }
     }
 
-    fn unknown_rule(&mut self, place: Place, name: &str, rules: &HashSet<&str>) {
+    fn unknown_rule(&mut self, place: PolicyLocation, name: &str, rules: &HashSet<&str>) {
         self.guesses += 1;
         let known =
             rules.iter().copied().take(if self.guesses > MAX_GUESSES { 0 } else { usize::MAX });
@@ -239,8 +239,8 @@ impl Problems {
         self.add(place, message);
     }
 
-    fn named_numbers(&mut self, place: Place, name: &str, numbers: &Numbers) {
-        if *numbers == Numbers::Limits(Vec::new()) {
+    fn named_numbers(&mut self, place: PolicyLocation, name: &str, numbers: &RuleLimits) {
+        if *numbers == RuleLimits::All(Vec::new()) {
             self.add(
                 place.clone(),
                 format!("{name:?} has no limit, write \"unlimited\" if that is meant"),
@@ -249,7 +249,7 @@ impl Problems {
         self.numbers(place, numbers);
     }
 
-    fn numbers(&mut self, place: Place, numbers: &Numbers) {
+    fn numbers(&mut self, place: PolicyLocation, numbers: &RuleLimits) {
         let limits = numbers.limits();
         if limits.len() > MAX_LIMITS_PER_RULE {
             let message =
@@ -263,7 +263,7 @@ impl Problems {
         }
     }
 
-    fn cost(&mut self, place: Place, cost: &Cost) {
+    fn cost(&mut self, place: PolicyLocation, cost: &Cost) {
         match cost {
             Cost::Units(0) => self.add(place, "cost is 0, must be at least 1"),
             Cost::Attribute { name, .. } if name.is_empty() => {
@@ -279,7 +279,7 @@ impl Problems {
         }
     }
 
-    fn block(&mut self, place: Place, block: &Block) {
+    fn block(&mut self, place: PolicyLocation, block: &BlockPolicy) {
         if block.first.is_zero() {
             self.add(place.clone(), "block_for is 0s, leave it out where nothing is to be blocked");
         }
@@ -319,15 +319,19 @@ impl fmt::Display for PolicyError {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PolicyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Rule(number, setting) => write!(f, "rule {}: {setting}: ", number + 1)?,
-            Place::Allow(number, setting) => write!(f, "allow {}: {setting}: ", number + 1)?,
-            Place::Deny(number, setting) => write!(f, "deny {}: {setting}: ", number + 1)?,
-            Place::Tier(tier, rule) => write!(f, "tier {tier:?}: rule {rule:?}: ")?,
-            Place::Override(number, setting) => write!(f, "override {}: {setting}: ", number + 1)?,
-            Place::Policy(setting) => write!(f, "{setting}: ")?,
+            PolicyLocation::Rule(number, setting) => write!(f, "rule {}: {setting}: ", number + 1)?,
+            PolicyLocation::Allow(number, setting) => {
+                write!(f, "allow {}: {setting}: ", number + 1)?
+            }
+            PolicyLocation::Deny(number, setting) => write!(f, "deny {}: {setting}: ", number + 1)?,
+            PolicyLocation::Tier(tier, rule) => write!(f, "tier {tier:?}: rule {rule:?}: ")?,
+            PolicyLocation::Override(number, setting) => {
+                write!(f, "override {}: {setting}: ", number + 1)?
+            }
+            PolicyLocation::Policy(setting) => write!(f, "{setting}: ")?,
         }
         f.write_str(&self.message)
     }

@@ -10,9 +10,9 @@ use super::address::{canonical_address, parse_address};
 #[non_exhaustive]
 pub enum Condition {
     /// It has this value.
-    Is(String),
+    Equals(String),
     /// It has one of these values.
-    OneOf(Vec<String>),
+    AnyOf(Vec<String>),
     /// It begins with one of these.
     Prefix(Vec<String>),
     /// It looks like one of these.
@@ -29,16 +29,16 @@ pub enum Condition {
 
 impl Condition {
     /// Whether a request whose attribute has this value, if any, fulfils it.
-    pub fn holds(&self, value: Option<&str>) -> bool {
+    pub fn matches(&self, value: Option<&str>) -> bool {
         if let Condition::Not(other) = self {
-            return !other.holds(value);
+            return !other.matches(value);
         }
         let Some(value) = value else {
             return *self == Condition::Absent;
         };
         match self {
-            Condition::Is(wanted) => value == wanted,
-            Condition::OneOf(wanted) => wanted.iter().any(|wanted| value == wanted),
+            Condition::Equals(wanted) => value == wanted,
+            Condition::AnyOf(wanted) => wanted.iter().any(|wanted| value == wanted),
             Condition::Prefix(prefixes) => prefixes.iter().any(|prefix| value.starts_with(prefix)),
             Condition::Glob(globs) => globs.iter().any(|glob| glob.matches(value)),
             Condition::Cidr(networks) => {
@@ -53,8 +53,8 @@ impl Condition {
     pub(crate) fn canonical_address(&self) -> Condition {
         let canonical = |text: &String| canonical_address(text).into_owned();
         match self {
-            Condition::Is(text) => Condition::Is(canonical(text)),
-            Condition::OneOf(texts) => Condition::OneOf(texts.iter().map(canonical).collect()),
+            Condition::Equals(text) => Condition::Equals(canonical(text)),
+            Condition::AnyOf(texts) => Condition::AnyOf(texts.iter().map(canonical).collect()),
             Condition::Not(other) => Condition::Not(Box::new(other.canonical_address())),
             other => other.clone(),
         }
@@ -63,10 +63,10 @@ impl Condition {
     /// Whether it is a list with nothing in it, or the negation of one.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Condition::OneOf(values) | Condition::Prefix(values) => values.is_empty(),
+            Condition::AnyOf(values) | Condition::Prefix(values) => values.is_empty(),
             Condition::Glob(globs) => globs.is_empty(),
             Condition::Cidr(networks) => networks.is_empty(),
-            Condition::Is(_) | Condition::Present | Condition::Absent => false,
+            Condition::Equals(_) | Condition::Present | Condition::Absent => false,
             Condition::Not(other) => other.is_empty(),
         }
     }
@@ -88,13 +88,13 @@ impl std::ops::Not for Condition {
 
 impl From<&str> for Condition {
     fn from(value: &str) -> Condition {
-        Condition::Is(value.to_owned())
+        Condition::Equals(value.to_owned())
     }
 }
 
 impl From<String> for Condition {
     fn from(value: String) -> Condition {
-        Condition::Is(value)
+        Condition::Equals(value)
     }
 }
 
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn a_negation_holds_where_the_condition_does_not_and_also_where_nothing_is_there() {
         let not_admin = !Condition::from("admin");
-        assert!(not_admin.holds(Some("guest")));
-        assert!(not_admin.holds(None));
-        assert!(!not_admin.holds(Some("admin")));
+        assert!(not_admin.matches(Some("guest")));
+        assert!(not_admin.matches(None));
+        assert!(!not_admin.matches(Some("admin")));
     }
 
     #[test]

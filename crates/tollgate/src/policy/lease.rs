@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::check::{Place, Problem};
-use super::{Numbers, Policy, Rule};
+use super::check::{PolicyLocation, PolicyProblem};
+use super::{Policy, Rule, RuleLimits};
 use crate::bounds::{MAX_LEASE_TTL, MIN_LEASE_TTL};
 use crate::limit::{Algorithm, Limit};
 
@@ -44,15 +44,15 @@ impl Policy {
     }
 
     /// Everything that is wrong with how the policy says that rules are leased.
-    pub(super) fn lease_problems(&self) -> Vec<Problem> {
+    pub(super) fn lease_problems(&self) -> Vec<PolicyProblem> {
         let mut found = Vec::new();
-        let mut add = |place: Place, message: Option<String>| {
-            found.extend(message.map(|message| Problem { place, message }));
+        let mut add = |place: PolicyLocation, message: Option<String>| {
+            found.extend(message.map(|message| PolicyProblem { place, message }));
         };
-        add(Place::Policy("lease_ttl"), ttl_problem(Some(self.lease_ttl)));
-        add(Place::Policy("lease_share"), share_problem(Some(self.lease_share)));
+        add(PolicyLocation::Policy("lease_ttl"), ttl_problem(Some(self.lease_ttl)));
+        add(PolicyLocation::Policy("lease_share"), share_problem(Some(self.lease_share)));
         for (number, rule) in self.rules.iter().enumerate() {
-            let at = |setting| Place::Rule(number, setting);
+            let at = |setting| PolicyLocation::Rule(number, setting);
             add(at("lease_ttl"), ttl_problem(rule.lease_ttl));
             add(at("lease_share"), share_problem(rule.lease_share));
             add(at("sync"), self.sync_problem(rule));
@@ -70,9 +70,9 @@ impl Policy {
         }
         let lease = self.lease_settings(rule)?;
         let shared = self.tiers.values().filter_map(|rules| rules.get(&rule.name));
-        let overrides = self.overrides.iter().filter_map(|own| own.numbers.get(&rule.name));
-        let all = std::iter::once(&rule.numbers).chain(rule.tiers.values());
-        let mut limits = all.chain(shared).chain(overrides).flat_map(Numbers::limits);
+        let overrides = self.overrides.iter().filter_map(|own| own.limits.get(&rule.name));
+        let all = std::iter::once(&rule.limits).chain(rule.tiers.values());
+        let mut limits = all.chain(shared).chain(overrides).flat_map(RuleLimits::limits);
         limits.find_map(|limit| match limit.algorithm() {
             Algorithm::LeakyQueue => says_so.then(|| {
                 format!("\"{limit}\" is a queue, whose turns cannot be leased: use sync = \"strict\"")

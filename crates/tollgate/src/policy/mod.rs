@@ -27,14 +27,14 @@ pub use address::AddressPrefix;
 pub(crate) use address::{AddressAttributes, CanonicalAddress, canonical_address, parse_address};
 pub use bytes::{OverrideRecord, read_override, write_client, write_override};
 pub(crate) use check::check;
-pub use check::{Place, PolicyError, Problem};
+pub use check::{PolicyError, PolicyLocation, PolicyProblem};
 pub use condition::Condition;
 #[cfg(feature = "envoy")]
 pub use envoy::{EnvoyDescriptor, EnvoyFolder, FolderLoaded, RejectedFile};
 #[cfg(any(feature = "envoy", feature = "watch"))]
 pub(crate) use file::read;
 #[cfg(feature = "file")]
-pub use file::{FileError, Finding, Loaded};
+pub use file::{Diagnostic, LoadedPolicy, PolicyFileError};
 pub use glob::Glob;
 pub use lease::{LeaseSettings, SyncMode};
 pub use overrides::{
@@ -44,7 +44,7 @@ pub use overrides::{
 pub(crate) use path::PATH;
 pub use path::{normalize_path, normalize_path_within, uri_path};
 pub use request::Request;
-pub use rule::{Block, Cost, KeyPart, Listing, Numbers, OnStoreError, Rule};
+pub use rule::{BlockPolicy, Cost, KeyAttribute, ListEntry, OnStoreError, Rule, RuleLimits};
 
 /// Which limits apply to which requests: rules, tiers, overrides, and lists that come before them.
 ///
@@ -61,7 +61,7 @@ pub use rule::{Block, Cost, KeyPart, Listing, Numbers, OnStoreError, Rule};
 /// let gate = Gate::new(policy)?;
 /// let ruling = gate.check(&Request::new().with("route", "/search").with("user", "42"));
 /// assert!(ruling.is_allowed());
-/// assert_eq!(ruling.rule(), Some("search-per-user"));
+/// assert_eq!(ruling.decided_by_name(), Some("search-per-user"));
 /// assert_eq!(ruling.remaining(), 19);
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
@@ -71,11 +71,11 @@ pub struct Policy {
     /// The rules. Their order changes no decision.
     pub rules: Vec<Rule>,
     /// Who passes whatever the limits say; beats `deny`.
-    pub allow: Vec<Listing>,
+    pub allow: Vec<ListEntry>,
     /// Who never passes; beats the limits.
-    pub deny: Vec<Listing>,
+    pub deny: Vec<ListEntry>,
     /// Numbers that replace those of the named rules, by tier. A rule's own `tiers` come first.
-    pub tiers: BTreeMap<String, BTreeMap<String, Numbers>>,
+    pub tiers: BTreeMap<String, BTreeMap<String, RuleLimits>>,
     /// The attribute that says a request's tier; `tier` if not said.
     pub tier_from: String,
     /// The tier of requests that say none.
@@ -123,28 +123,28 @@ impl Policy {
 
     /// With one more list of who passes whatever the limits say.
     #[must_use]
-    pub fn allow(mut self, listing: Listing) -> Policy {
+    pub fn allow(mut self, listing: ListEntry) -> Policy {
         self.allow.push(listing);
         self
     }
 
     /// With one more list of who never passes.
     #[must_use]
-    pub fn deny(mut self, listing: Listing) -> Policy {
+    pub fn deny(mut self, listing: ListEntry) -> Policy {
         self.deny.push(listing);
         self
     }
 
     /// With the numbers of `rule` replaced for requests of `tier`.
     #[must_use]
-    pub fn tier(mut self, tier: &str, rule: &str, numbers: impl Into<Numbers>) -> Policy {
+    pub fn tier(mut self, tier: &str, rule: &str, numbers: impl Into<RuleLimits>) -> Policy {
         self.tiers.entry(tier.to_owned()).or_default().insert(rule.to_owned(), numbers.into());
         self
     }
 
     /// With one more client that has a tier or numbers of its own.
     #[must_use]
-    pub fn with_override(mut self, client: Override) -> Policy {
+    pub fn override_client(mut self, client: Override) -> Policy {
         self.overrides.push(client);
         self
     }
@@ -163,10 +163,10 @@ impl Policy {
     }
 
     /// The numbers of `rule` for requests of `tier`.
-    pub(crate) fn numbers<'a>(&'a self, rule: &'a Rule, tier: Option<&str>) -> &'a Numbers {
+    pub(crate) fn numbers<'a>(&'a self, rule: &'a Rule, tier: Option<&str>) -> &'a RuleLimits {
         let own = tier.and_then(|tier| rule.tiers.get(tier));
         let shared = || tier.and_then(|tier| self.tiers.get(tier)?.get(&rule.name));
-        own.or_else(shared).unwrap_or(&rule.numbers)
+        own.or_else(shared).unwrap_or(&rule.limits)
     }
 }
 

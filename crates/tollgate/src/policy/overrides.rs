@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use super::Numbers;
+use super::RuleLimits;
 use super::bytes::write_details;
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ pub struct Override {
     /// The client's tier, whatever the request says.
     pub tier: Option<String>,
     /// The client's numbers for the named rules, whatever its tier.
-    pub numbers: BTreeMap<String, Numbers>,
+    pub limits: BTreeMap<String, RuleLimits>,
     /// When it ends.
     pub until: Option<Timestamp>,
 }
@@ -35,7 +35,7 @@ impl Override {
 
     /// An override for requests that have all these attributes, which changes nothing yet.
     pub fn of(client: Client) -> Override {
-        Override { client, tier: None, numbers: BTreeMap::new(), until: None }
+        Override { client, tier: None, limits: BTreeMap::new(), until: None }
     }
 
     /// Puts the client into `tier`.
@@ -47,8 +47,8 @@ impl Override {
 
     /// Gives the client numbers of its own under `rule`.
     #[must_use]
-    pub fn numbers(mut self, rule: impl Into<String>, numbers: impl Into<Numbers>) -> Override {
-        self.numbers.insert(rule.into(), numbers.into());
+    pub fn limits(mut self, rule: impl Into<String>, numbers: impl Into<RuleLimits>) -> Override {
+        self.limits.insert(rule.into(), numbers.into());
         self
     }
 

@@ -21,17 +21,17 @@ pub struct Rule {
     /// Attributes and what must hold for each; all must.
     pub matches: Vec<(String, Condition)>,
     /// The attributes whose values are counted together; none means one counter for everybody.
-    pub key: Vec<KeyPart>,
+    pub key: Vec<KeyAttribute>,
     /// The limits, or none.
-    pub numbers: Numbers,
+    pub limits: RuleLimits,
     /// Numbers instead of those, by tier.
-    pub tiers: BTreeMap<String, Numbers>,
+    pub tiers: BTreeMap<String, RuleLimits>,
     /// How many units a request takes.
     pub cost: Cost,
     /// Whether it only counts and reports, and never denies.
     pub shadow: bool,
     /// For how long a key stays denied once it was.
-    pub block: Option<Block>,
+    pub block: Option<BlockPolicy>,
     /// What to do when the store is away, if not what the policy says.
     pub on_store_error: Option<OnStoreError>,
     /// How nodes share what it counts, if not as the policy says.
@@ -45,7 +45,7 @@ pub struct Rule {
 
 /// An attribute that is part of a rule's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyPart {
+pub struct KeyAttribute {
     /// Its name.
     pub attribute: String,
     /// What a request without it counts as; without a default, the rule does not apply to it.
@@ -57,11 +57,11 @@ pub struct KeyPart {
 /// How much is allowed: any number of limits, all of which must hold, or anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Numbers {
+pub enum RuleLimits {
     /// Everything passes and nothing is counted.
     Unlimited,
     /// All of these.
-    Limits(Vec<Limit>),
+    All(Vec<Limit>),
 }
 
 /// How many units a request takes of a rule.
@@ -86,7 +86,7 @@ pub enum Cost {
 
 /// For how long a key stays denied after a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct BlockPolicy {
     /// The first time.
     pub first: Duration,
     /// By how much each further time is longer; 1 is no longer.
@@ -111,7 +111,7 @@ pub enum OnStoreError {
 /// Who is on a list of those that always or never pass.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Listing {
+pub struct ListEntry {
     /// What decisions call it.
     pub name: String,
     /// The name that clients see in place of `name`; an empty one hides the name.
@@ -128,7 +128,7 @@ impl Rule {
             public_name: None,
             matches: Vec::new(),
             key: Vec::new(),
-            numbers: Numbers::Limits(Vec::new()),
+            limits: RuleLimits::All(Vec::new()),
             tiers: BTreeMap::new(),
             cost: Cost::Request,
             shadow: false,
@@ -148,9 +148,9 @@ impl Rule {
     /// let rule = Rule::new("edge|path=/internal").public_name("").limit(Limit::per_minute(60));
     /// let gate = Gate::new(Policy::new().rule(rule))?;
     /// let ruling = gate.check(&Request::new());
-    /// assert_eq!(ruling.rule(), Some("edge|path=/internal"));
+    /// assert_eq!(ruling.decided_by_name(), Some("edge|path=/internal"));
     /// assert_eq!(ruling.public_rule(), None);
-    /// let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+    /// let fields = HeaderStyle::new().for_ruling(&ruling, gate.store().clock());
     /// assert_eq!(fields.get("ratelimit"), Some("\"limit-1\";r=59;t=1"));
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
@@ -173,7 +173,7 @@ impl Rule {
 
     /// Counts requests together whose `attributes` have the same values.
     #[must_use]
-    pub fn key<A: Into<KeyPart>>(mut self, attributes: impl IntoIterator<Item = A>) -> Rule {
+    pub fn key<A: Into<KeyAttribute>>(mut self, attributes: impl IntoIterator<Item = A>) -> Rule {
         self.key = attributes.into_iter().map(Into::into).collect();
         self
     }
@@ -181,16 +181,16 @@ impl Rule {
     /// With one more limit; all must hold.
     #[must_use]
     pub fn limit(mut self, limit: Limit) -> Rule {
-        match &mut self.numbers {
-            Numbers::Limits(limits) => limits.push(limit),
-            Numbers::Unlimited => self.numbers = limit.into(),
+        match &mut self.limits {
+            RuleLimits::All(limits) => limits.push(limit),
+            RuleLimits::Unlimited => self.limits = limit.into(),
         }
         self
     }
 
     /// With other numbers for requests of `tier`.
     #[must_use]
-    pub fn tier(mut self, tier: impl Into<String>, numbers: impl Into<Numbers>) -> Rule {
+    pub fn tier(mut self, tier: impl Into<String>, numbers: impl Into<RuleLimits>) -> Rule {
         self.tiers.insert(tier.into(), numbers.into());
         self
     }
@@ -211,7 +211,7 @@ impl Rule {
 
     /// Keeps a key denied after a denial.
     #[must_use]
-    pub fn block(mut self, block: impl Into<Block>) -> Rule {
+    pub fn block(mut self, block: impl Into<BlockPolicy>) -> Rule {
         self.block = Some(block.into());
         self
     }
@@ -245,15 +245,15 @@ impl Rule {
     }
 }
 
-impl Listing {
+impl ListEntry {
     /// A list that holds everybody.
-    pub fn new(name: impl Into<String>) -> Listing {
-        Listing { name: name.into(), public_name: None, matches: Vec::new() }
+    pub fn new(name: impl Into<String>) -> ListEntry {
+        ListEntry { name: name.into(), public_name: None, matches: Vec::new() }
     }
 
     /// Shows clients this name in place of the list's own. An empty one hides the name.
     #[must_use]
-    pub fn public_name(mut self, name: impl Into<String>) -> Listing {
+    pub fn public_name(mut self, name: impl Into<String>) -> ListEntry {
         self.public_name = Some(name.into());
         self
     }
@@ -270,21 +270,21 @@ impl Listing {
         mut self,
         attribute: impl Into<String>,
         condition: impl Into<Condition>,
-    ) -> Listing {
+    ) -> ListEntry {
         self.matches.push((attribute.into(), condition.into()));
         self
     }
 }
 
-impl KeyPart {
+impl KeyAttribute {
     /// An attribute without which the rule counts the request as `default`.
-    pub fn or(attribute: impl Into<String>, default: impl Into<String>) -> KeyPart {
-        KeyPart { default: Some(default.into()), ..KeyPart::from(attribute) }
+    pub fn with_default(attribute: impl Into<String>, default: impl Into<String>) -> KeyAttribute {
+        KeyAttribute { default: Some(default.into()), ..KeyAttribute::from(attribute) }
     }
 
     /// An attribute that is an address, of which a part is counted.
-    pub fn address(attribute: impl Into<String>, prefix: AddressPrefix) -> KeyPart {
-        KeyPart { address: Some(prefix), ..KeyPart::from(attribute) }
+    pub fn address(attribute: impl Into<String>, prefix: AddressPrefix) -> KeyAttribute {
+        KeyAttribute { address: Some(prefix), ..KeyAttribute::from(attribute) }
     }
 
     /// The form of a value in which a key counts it: the part of an address, the normal form of a
@@ -303,31 +303,31 @@ impl KeyPart {
     }
 }
 
-impl<S: Into<String>> From<S> for KeyPart {
-    fn from(attribute: S) -> KeyPart {
-        KeyPart { attribute: attribute.into(), default: None, address: None }
+impl<S: Into<String>> From<S> for KeyAttribute {
+    fn from(attribute: S) -> KeyAttribute {
+        KeyAttribute { attribute: attribute.into(), default: None, address: None }
     }
 }
 
-impl Numbers {
+impl RuleLimits {
     /// The limits; none where everything passes.
     pub fn limits(&self) -> &[Limit] {
         match self {
-            Numbers::Unlimited => &[],
-            Numbers::Limits(limits) => limits,
+            RuleLimits::Unlimited => &[],
+            RuleLimits::All(limits) => limits,
         }
     }
 }
 
-impl From<Limit> for Numbers {
-    fn from(limit: Limit) -> Numbers {
-        Numbers::Limits(vec![limit])
+impl From<Limit> for RuleLimits {
+    fn from(limit: Limit) -> RuleLimits {
+        RuleLimits::All(vec![limit])
     }
 }
 
-impl From<Vec<Limit>> for Numbers {
-    fn from(limits: Vec<Limit>) -> Numbers {
-        Numbers::Limits(limits)
+impl From<Vec<Limit>> for RuleLimits {
+    fn from(limits: Vec<Limit>) -> RuleLimits {
+        RuleLimits::All(limits)
     }
 }
 
@@ -337,23 +337,23 @@ impl From<u64> for Cost {
     }
 }
 
-impl Block {
+impl BlockPolicy {
     /// The same length every time.
-    pub const fn of(length: Duration) -> Block {
-        Block { first: length, factor: 1, max: length }
+    pub const fn fixed(length: Duration) -> BlockPolicy {
+        BlockPolicy { first: length, factor: 1, max: length }
     }
 
     /// `factor` times longer each time, up to `max`.
     #[must_use]
-    pub const fn times(mut self, factor: u32, max: Duration) -> Block {
+    pub const fn escalating(mut self, factor: u32, max: Duration) -> BlockPolicy {
         self.factor = factor;
         self.max = max;
         self
     }
 }
 
-impl From<Duration> for Block {
-    fn from(length: Duration) -> Block {
-        Block::of(length)
+impl From<Duration> for BlockPolicy {
+    fn from(length: Duration) -> BlockPolicy {
+        BlockPolicy::fixed(length)
     }
 }

@@ -1,17 +1,17 @@
 //! What one of several nodes decides by while the store that they share is away.
 
-use super::{Numbers, OnStoreError, Override, Policy};
+use super::{OnStoreError, Override, Policy, RuleLimits};
 
 impl Policy {
     /// The policy that one of `nodes` goes on with while the store is away: numbers divided, at
     /// least one unit each; rules that do not count without the store have no limit.
     #[doc(hidden)]
     #[must_use]
-    pub fn without_store(&self, nodes: u64) -> Policy {
+    pub fn fallback_share(&self, nodes: u64) -> Policy {
         let mut policy = self.clone();
         for rule in &mut policy.rules {
-            let share = |numbers: &mut Numbers| self.share(&rule.name, numbers, nodes);
-            share(&mut rule.numbers);
+            let share = |numbers: &mut RuleLimits| self.share(&rule.name, numbers, nodes);
+            share(&mut rule.limits);
             rule.tiers.values_mut().for_each(share);
         }
         for rules in policy.tiers.values_mut() {
@@ -28,18 +28,18 @@ impl Policy {
     #[must_use]
     pub fn share_override(&self, change: &Override, nodes: u64) -> Override {
         let mut change = change.clone();
-        change.numbers.iter_mut().for_each(|(rule, numbers)| self.share(rule, numbers, nodes));
+        change.limits.iter_mut().for_each(|(rule, numbers)| self.share(rule, numbers, nodes));
         change
     }
 
-    fn share(&self, rule: &str, numbers: &mut Numbers, nodes: u64) {
+    fn share(&self, rule: &str, numbers: &mut RuleLimits, nodes: u64) {
         let rule = self.rules.iter().find(|known| known.name == *rule);
         let choice = rule.and_then(|rule| rule.on_store_error).unwrap_or(self.on_store_error);
         match (choice, &mut *numbers) {
-            (OnStoreError::Local, Numbers::Limits(limits)) => {
-                limits.iter_mut().for_each(|limit| *limit = limit.share(nodes));
+            (OnStoreError::Local, RuleLimits::All(limits)) => {
+                limits.iter_mut().for_each(|limit| *limit = limit.divided_by(nodes));
             }
-            _ => *numbers = Numbers::Unlimited,
+            _ => *numbers = RuleLimits::Unlimited,
         }
     }
 }

@@ -8,17 +8,21 @@
 mod lease;
 mod state;
 
-pub use lease::{Grant, Heat, LeaseTerms, Lessee, Purse, Return, Returns, Spent, size};
-pub use state::{Debt, State};
+pub use lease::{
+    Borrower, Demand, Grant, LeaseRefund, LeaseRefunds, LeaseTerms, Payment, Wallet, size,
+};
+pub use state::{ScriptDebt, ScriptState};
 
-use crate::algorithm::{MOST_MICRO_PARTS, Start};
+use crate::algorithm::{MOST_MICRO_PARTS, WindowBoundary};
 use crate::bounds::MOST_EXACT;
-use crate::decision::{Decision, Figures, Status};
+use crate::decision::{Decision, Figures, KeyStatus};
 use crate::key::{Key, KeyName, write_part};
 use crate::limit::{Limit, LimitError, Plan};
 
 pub use crate::charge::deciding;
-pub use crate::gate::{CountedRule, Planned, PlannedRule, RuleAnswer, Tries, Visited, VisitedRule};
+pub use crate::gate::{
+    CountedRule, PartialCharge, PlannedRule, RequestPlan, RuleReplies, VisitedRequest, VisitedRule,
+};
 pub use crate::policy::{
     EntryFingerprint, LeaseSettings, OverrideRecord, RunTimeOverride, RunTimeOverrides,
     read_override, write_client, write_override,
@@ -28,14 +32,14 @@ pub use crate::watch::follow;
 
 /// What one of so many nodes may give out of a limit while they cannot ask each other.
 pub fn share(limit: &Limit, nodes: u64) -> Limit {
-    limit.share(nodes)
+    limit.divided_by(nodes)
 }
 
 /// A key's state that was brought under a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertedState {
     /// The state under the new limit.
-    pub state: State,
+    pub state: ScriptState,
     /// Whether a denial stores it too. Otherwise only an admission does.
     pub is_stored_by_denial: bool,
     /// Whether the clock had moved back by more than the horizon.
@@ -47,15 +51,15 @@ const TICK: u64 = 1000;
 
 /// A limit whose numbers are checked and fit a store of microseconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ported(Plan);
+pub struct ScriptPlan(Plan);
 
 /// The numbers of a limit, as a script needs them. Times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ScriptLimit {
     /// A bucket of any kind.
     Bucket {
         /// What a key may owe at most.
-        most: Debt,
+        most: ScriptDebt,
         /// How many parts a microsecond has.
         parts: u64,
     },
@@ -64,7 +68,7 @@ pub enum Shape {
         /// Units per window.
         limit: u64,
         /// Where windows begin.
-        start: Windows,
+        start: ScriptWindow,
     },
     /// A sliding log.
     SlidingLog {
@@ -84,21 +88,21 @@ pub enum Shape {
 
 /// Where windows begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Windows {
+pub enum ScriptWindow {
     /// At multiples of so many microseconds since 1970.
     Epoch(u64),
     /// With the first request, for so many microseconds.
     First(u64),
-    /// By the calendar: see [`Ported::end_after`].
+    /// By the calendar: see [`ScriptPlan::end_after`].
     Calendar,
 }
 
-impl Ported {
+impl ScriptPlan {
     /// Checks a limit.
     ///
     /// # Errors
     /// Where its numbers are impossible, or too fine or too large to be kept exact.
-    pub fn new(limit: &Limit) -> Result<Ported, LimitError> {
+    pub fn new(limit: &Limit) -> Result<ScriptPlan, LimitError> {
         let plan = Plan::new(limit)?;
         if !limit.period().subsec_nanos().is_multiple_of(1000) {
             return Err(LimitError::new(format!(
@@ -119,29 +123,29 @@ impl Ported {
                 limit.count()
             )));
         }
-        Ok(Ported(plan))
+        Ok(ScriptPlan(plan))
     }
 
     /// Its numbers.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> ScriptLimit {
         match &self.0 {
-            Plan::Bucket(bucket) => Shape::Bucket {
+            Plan::Bucket(bucket) => ScriptLimit::Bucket {
                 most: self.price(bucket.in_micros().capacity),
                 parts: bucket.in_micros().parts_per_micro,
             },
-            Plan::FixedWindow(window) => Shape::FixedWindow {
+            Plan::FixedWindow(window) => ScriptLimit::FixedWindow {
                 limit: window.count,
                 start: match window.start {
-                    Start::Epoch { window } => Windows::Epoch(window / TICK),
-                    Start::First { window } => Windows::First(window / TICK),
-                    Start::Calendar { .. } => Windows::Calendar,
+                    WindowBoundary::Epoch { window } => ScriptWindow::Epoch(window / TICK),
+                    WindowBoundary::First { window } => ScriptWindow::First(window / TICK),
+                    WindowBoundary::Calendar { .. } => ScriptWindow::Calendar,
                 },
             },
             Plan::SlidingLog(log) => {
-                Shape::SlidingLog { limit: log.count, window: log.window / TICK }
+                ScriptLimit::SlidingLog { limit: log.count, window: log.window / TICK }
             }
             Plan::SlidingCounter(counter) => {
-                Shape::SlidingCounter { limit: counter.count, window: counter.window / TICK }
+                ScriptLimit::SlidingCounter { limit: counter.count, window: counter.window / TICK }
             }
         }
     }
@@ -152,10 +156,10 @@ impl Ported {
     }
 
     /// What a bucket's key owes for so many units; nothing for any other limit.
-    pub fn price(&self, units: u64) -> Debt {
+    pub fn price(&self, units: u64) -> ScriptDebt {
         match &self.0 {
             Plan::Bucket(bucket) => bucket.in_micros().price(units),
-            _ => Debt::default(),
+            _ => ScriptDebt::default(),
         }
     }
 
@@ -169,12 +173,12 @@ impl Ported {
     }
 
     /// The decision on a charge of `cost` units that met `state` at `now`, and was taken if allowed.
-    pub fn decide(&self, state: &State, now: u64, cost: u64) -> Decision {
+    pub fn decide(&self, state: &ScriptState, now: u64, cost: u64) -> Decision {
         Decision::new(self.figures(state, now, cost), cost)
     }
 
     /// The decision on a charge that is not taken even if it is allowed.
-    pub fn peek(&self, state: &State, now: u64, cost: u64) -> Decision {
+    pub fn peek(&self, state: &ScriptState, now: u64, cost: u64) -> Decision {
         let asked = self.figures(state, now, cost);
         if cost > 0 && asked.allowed() {
             return Decision::allowed(self.figures(state, now, 0));
@@ -183,18 +187,18 @@ impl Ported {
     }
 
     /// How a key with `state` stands at `now`.
-    pub fn status(&self, state: &State, now: u64) -> Status {
-        Status::new([0, 1].map(|cost| self.figures(state, now, cost)))
+    pub fn status(&self, state: &ScriptState, now: u64) -> KeyStatus {
+        KeyStatus::new([0, 1].map(|cost| self.figures(state, now, cost)))
     }
 
     /// The moment from which `state` is worthless.
-    pub fn fresh_at(&self, state: &State) -> u64 {
+    pub fn fresh_at(&self, state: &ScriptState) -> u64 {
         self.0.fresh_at(self.to_memory(state).as_ref()).div_ceil(TICK)
     }
 
     /// The state under this limit of a key whose `state` was made under `old`, as of `now`.
     #[must_use]
-    pub fn convert(&self, old: &Ported, state: &State, now: u64) -> ConvertedState {
+    pub fn convert(&self, old: &ScriptPlan, state: &ScriptState, now: u64) -> ConvertedState {
         let converted = self.0.convert(&old.0, old.to_memory(state).as_ref(), nanos(now));
         ConvertedState {
             state: self.kept(&converted.state),
@@ -205,23 +209,23 @@ impl Ported {
 
     /// A debt under this limit in proportion to `owed` under `old`; none unless both are buckets.
     #[must_use]
-    pub fn debt_in_proportion(&self, old: &Ported, owed: Debt) -> Debt {
+    pub fn debt_in_proportion(&self, old: &ScriptPlan, owed: ScriptDebt) -> ScriptDebt {
         match (&self.0, &old.0) {
             (Plan::Bucket(new), Plan::Bucket(old)) => {
                 let owed = old.in_micros().nano_parts_of(owed);
                 new.in_micros().owed_from(new.in_proportion(owed, old))
             }
-            _ => Debt::default(),
+            _ => ScriptDebt::default(),
         }
     }
 
     /// Whether `now` is earlier than the newest moment of `state` by more than the horizon, so that
     /// the state must be re-dated.
-    pub fn is_stepped(&self, state: &State, now: u64) -> bool {
+    pub fn is_stepped(&self, state: &ScriptState, now: u64) -> bool {
         self.0.is_stepped(self.to_memory(state).as_ref(), nanos(now))
     }
 
-    fn figures(&self, state: &State, now: u64, cost: u64) -> Figures {
+    fn figures(&self, state: &ScriptState, now: u64, cost: u64) -> Figures {
         self.0.decide(self.to_memory(state).as_ref(), nanos(now), cost).in_ticks(TICK)
     }
 }

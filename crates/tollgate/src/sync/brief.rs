@@ -22,7 +22,7 @@ const YIELDS: u32 = 16;
 const LONGEST_NAP: Duration = Duration::from_micros(200);
 
 /// Whether it is locked.
-pub(crate) struct Brief {
+pub(crate) struct SpinLock {
     locked: AtomicBool,
     /// Whether a thread has napped, for tests.
     #[cfg(test)]
@@ -31,9 +31,9 @@ pub(crate) struct Brief {
 
 // SAFETY: of all who swap, only the one that finds `false` has the lock, until it stores `false`
 // again. What it did before that store is seen by who finds it: Release here, Acquire there.
-unsafe impl RawMutex for Brief {
+unsafe impl RawMutex for SpinLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "each use is a new lock")]
-    const INIT: Brief = Brief {
+    const INIT: SpinLock = SpinLock {
         locked: AtomicBool::new(false),
         #[cfg(test)]
         napped: AtomicBool::new(false),
@@ -65,7 +65,7 @@ unsafe impl RawMutex for Brief {
     }
 }
 
-impl Brief {
+impl SpinLock {
     #[cold]
     fn wait(&self) {
         for _ in 0..LOOKS {
@@ -102,13 +102,13 @@ mod tests {
 
     use tollgate_testkit::eventually;
 
-    use super::Brief;
+    use super::SpinLock;
 
-    type Mutex<T> = parking_lot::lock_api::Mutex<Brief, T>;
+    type LoomlessMutex<T> = parking_lot::lock_api::Mutex<SpinLock, T>;
 
     #[test]
     fn of_many_threads_one_at_a_time_is_inside() {
-        let (count, inside) = (Mutex::new(0_usize), AtomicUsize::new(0));
+        let (count, inside) = (LoomlessMutex::new(0_usize), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn who_waits_longer_than_it_looks_still_gets_the_lock() {
-        let lock = Mutex::new(());
+        let lock = LoomlessMutex::new(());
         thread::scope(|scope| {
             let held = lock.lock();
             let waiter = scope.spawn(|| drop(lock.lock()));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_panic_inside_leaves_it_free() {
-        let lock = Mutex::new(());
+        let lock = LoomlessMutex::new(());
         let panicked = thread::scope(|scope| {
             let inside = scope.spawn(|| {
                 let _held = lock.lock();

@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::queue::{ServeCall, WaitGrant, WaitQueue, WaitRequest, WakeList};
 use crate::bounds::DEFAULT_QUEUE;
 use crate::decision::{CostError, Decision, Outcome};
-use crate::key::{Fingerprint, Key, KeyName};
+use crate::key::{Key, KeyId, KeyName};
 use crate::limiter::Limiter;
-use crate::store::memory::Entry;
+use crate::store::memory::KeyEntry;
 use crate::time::{Clock, Timestamp};
 
 /// A wait for units of a key, made by [`Limiter::acquire`].
@@ -36,21 +36,21 @@ use crate::time::{Clock, Timestamp};
 ///
 /// let limiter = Limiter::new(Limit::per_second(1000).burst(1))?;
 /// for _ in 0..3 {
-///     limiter.acquire("ana").within(Duration::from_secs(5)).wait()?;
+///     limiter.acquire("ana").timeout(Duration::from_secs(5)).wait()?;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "an acquire does nothing unless it is awaited or waited for"]
 pub struct Acquire {
     limiter: Limiter,
-    fingerprint: Fingerprint,
+    fingerprint: KeyId,
     name: KeyName,
     cost: u64,
-    within: Option<Duration>,
-    queue: usize,
+    timeout: Option<Duration>,
+    max_waiters: usize,
     stage: WaitStage,
     #[cfg(feature = "tokio")]
-    pub(super) alarm: super::alarm::Alarm,
+    pub(super) alarm: super::alarm::WaitTimer,
 }
 
 /// The progress of a wait.
@@ -85,7 +85,7 @@ pub enum AcquireError {
         waiting: usize,
     },
     /// The units cannot be had by the deadline.
-    TooLate {
+    DeadlineExceeded {
         /// The time until they could be had, as far as is known.
         ready_after: Duration,
     },
@@ -99,11 +99,11 @@ impl Acquire {
             fingerprint,
             name,
             cost: 1,
-            within: None,
-            queue: DEFAULT_QUEUE,
+            timeout: None,
+            max_waiters: DEFAULT_QUEUE,
             stage: WaitStage::New,
             #[cfg(feature = "tokio")]
-            alarm: super::alarm::Alarm::default(),
+            alarm: super::alarm::WaitTimer::default(),
         }
     }
 
@@ -114,14 +114,14 @@ impl Acquire {
     }
 
     /// Sets the longest wait. Default: no limit. A wait that cannot end in time is refused at once.
-    pub fn within(mut self, patience: Duration) -> Acquire {
-        self.within = Some(patience);
+    pub fn timeout(mut self, patience: Duration) -> Acquire {
+        self.timeout = Some(patience);
         self
     }
 
     /// Sets how many may wait for the key, this one included. Default: 1024.
-    pub fn queue(mut self, waiters: usize) -> Acquire {
-        self.queue = waiters;
+    pub fn max_waiters(mut self, waiters: usize) -> Acquire {
+        self.max_waiters = waiters;
         self
     }
 
@@ -130,7 +130,7 @@ impl Acquire {
     /// # Errors
     /// If the wait is refused.
     pub fn wait(mut self) -> Result<Decision, AcquireError> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
         loop {
             match self.step(self.limiter.memory().now(), &waker) {
                 WaitStep::Ready(answer) => return answer,
@@ -143,7 +143,7 @@ impl Acquire {
         let clock = self.clock();
         match (clock.manual(), until) {
             (_, None) => std::thread::park(),
-            (None, Some(until)) => std::thread::park_timeout(until.since(clock.now())),
+            (None, Some(until)) => std::thread::park_timeout(until.saturating_since(clock.now())),
             (Some(manual), Some(until)) => {
                 let sleeper = manual.wake_at(until, waker);
                 std::thread::park();
@@ -190,7 +190,7 @@ impl Acquire {
             named: Arc::clone(limiter.named()),
             cost: self.cost,
             arrived: now,
-            deadline: self.within.map_or(Timestamp::MAX, |patience| now.after(patience)),
+            deadline: self.timeout.map_or(Timestamp::MAX, |patience| now.saturating_add(patience)),
         };
         // Dropped in reverse order: the wakers are called once the lock is released.
         let mut wakes = WakeList::default();
@@ -200,12 +200,14 @@ impl Acquire {
         }
         let queue = queues.get(&self.fingerprint);
         let waiting = queue.map_or(0, WaitQueue::len);
-        if self.within.is_some() {
+        if self.timeout.is_some() {
             let before = queue.into_iter().flat_map(WaitQueue::requests);
             let ready = self.ready_at(before, &request, now);
             let ready = ready.min(self.held_until().unwrap_or(ready));
             if ready > request.deadline {
-                return Ok(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
+                return Ok(Err(AcquireError::DeadlineExceeded {
+                    ready_after: ready.saturating_since(now),
+                }));
             }
         }
         if waiting == 0 {
@@ -214,7 +216,7 @@ impl Acquire {
                 return Ok(Ok(WaitGrant { due: now, decision }));
             }
         }
-        if waiting >= self.queue {
+        if waiting >= self.max_waiters {
             return Ok(Err(AcquireError::QueueFull { waiting }));
         }
         let ticket = memory.waiting.enter(&mut queues, self.fingerprint, request, waker);
@@ -247,7 +249,9 @@ impl Acquire {
                 return Err(deadline);
             }
             let ready = self.ready_at(queue.requests_before(ticket), request, now);
-            outcome = Some(Err(AcquireError::TooLate { ready_after: ready.since(now) }));
+            outcome = Some(Err(AcquireError::DeadlineExceeded {
+                ready_after: ready.saturating_since(now),
+            }));
         }
         memory.waiting.leave(&mut queues, self.fingerprint, ticket, &mut wakes);
         outcome.ok_or(None)
@@ -313,9 +317,9 @@ impl Acquire {
         now
     }
 
-    fn with_entry<T>(&self, act: impl FnOnce(&Entry<'_>) -> T) -> T {
+    fn with_entry<T>(&self, act: impl FnOnce(&KeyEntry<'_>) -> T) -> T {
         let (named, fingerprint) = (self.limiter.named(), self.fingerprint);
-        act(&Entry { named, fingerprint, key: &self.name })
+        act(&KeyEntry { named, fingerprint, key: &self.name })
     }
 }
 
@@ -345,7 +349,7 @@ impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
             .field("cost", &self.cost)
-            .field("within", &self.within)
+            .field("within", &self.timeout)
             .finish_non_exhaustive()
     }
 }
@@ -357,10 +361,10 @@ impl fmt::Display for AcquireError {
             AcquireError::QueueFull { waiting } => {
                 write!(f, "the key's queue is full: {waiting} are waiting")
             }
-            AcquireError::TooLate { ready_after } if ready_after.is_zero() => {
+            AcquireError::DeadlineExceeded { ready_after } if ready_after.is_zero() => {
                 f.write_str("the deadline passed while others were served first")
             }
-            AcquireError::TooLate { ready_after } => {
+            AcquireError::DeadlineExceeded { ready_after } => {
                 write!(f, "the units come in {ready_after:?}, after the deadline")
             }
         }
@@ -377,9 +381,9 @@ impl std::error::Error for AcquireError {
 }
 
 /// Wakes a thread.
-struct Unpark(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

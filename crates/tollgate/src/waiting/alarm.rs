@@ -12,7 +12,7 @@ use crate::time::{Clock, ManualClock, Timestamp};
 
 /// A timer that wakes a task.
 #[derive(Debug, Default)]
-pub(super) enum Alarm {
+pub(super) enum WaitTimer {
     #[default]
     Off,
     /// Kept, because dropping it turns it off.
@@ -22,7 +22,7 @@ pub(super) enum Alarm {
     Manual(ManualClock, (Timestamp, u64)),
 }
 
-impl Alarm {
+impl WaitTimer {
     /// Sets the timer anew. Returns whether the time has come already.
     fn set(
         &mut self,
@@ -31,24 +31,24 @@ impl Alarm {
         context: &mut Context<'_>,
     ) -> bool {
         // Dropping the previous timer turns it off.
-        *self = Alarm::Off;
+        *self = WaitTimer::Off;
         let Some(until) = until else {
             return false;
         };
         if let Some(manual) = clock.manual() {
-            *self = Alarm::Manual(manual.clone(), manual.wake_at(until, context.waker()));
+            *self = WaitTimer::Manual(manual.clone(), manual.wake_at(until, context.waker()));
             return false;
         }
-        let mut sleep = Box::pin(tokio::time::sleep(until.since(now)));
+        let mut sleep = Box::pin(tokio::time::sleep(until.saturating_since(now)));
         let is_over = sleep.as_mut().poll(context).is_ready();
-        *self = Alarm::Tokio { _sleep: sleep };
+        *self = WaitTimer::Tokio { _sleep: sleep };
         is_over
     }
 }
 
-impl Drop for Alarm {
+impl Drop for WaitTimer {
     fn drop(&mut self) {
-        if let Alarm::Manual(clock, sleeper) = self {
+        if let WaitTimer::Manual(clock, sleeper) = self {
             clock.forget(*sleeper);
         }
     }

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::AcquireError;
 use crate::decision::Decision;
-use crate::key::{Fingerprint, KeyName};
-use crate::store::memory::{DueCharge, DueOutcome, Entry, Memory, Named};
+use crate::key::{KeyId, KeyName};
+use crate::store::memory::{DueCharge, DueOutcome, KeyEntry, Memory, RegisteredLimit};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Timestamp;
 
@@ -25,7 +25,7 @@ pub(crate) struct WaitQueues {
 }
 
 /// The queues behind one lock.
-pub(super) type QueueMap = HashMap<Fingerprint, WaitQueue>;
+pub(super) type QueueMap = HashMap<KeyId, WaitQueue>;
 
 /// The waiters of one key, in the order of arrival.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ struct Waiter {
 /// The units that a waiter waits for.
 #[derive(Clone, Debug)]
 pub(super) struct WaitRequest {
-    pub(super) named: Arc<Named>,
+    pub(super) named: Arc<RegisteredLimit>,
     pub(super) cost: u64,
     pub(super) arrived: Timestamp,
     /// The latest instant to go ahead at; the last moment there is if there is no deadline.
@@ -70,7 +70,7 @@ impl WaitRequest {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServeCall<'a> {
     pub(super) memory: &'a Memory,
-    pub(super) fingerprint: Fingerprint,
+    pub(super) fingerprint: KeyId,
     pub(super) name: &'a KeyName,
     pub(super) now: Timestamp,
     /// The caller's own ticket, which needs no wake-up.
@@ -88,7 +88,7 @@ pub(super) struct WaitGrant {
 impl WaitGrant {
     /// The instant at which the waiter goes ahead.
     pub(super) fn turn(&self) -> Timestamp {
-        self.due.after(self.decision.delay())
+        self.due.saturating_add(self.decision.delay())
     }
 }
 
@@ -118,13 +118,13 @@ impl Default for WaitQueues {
 }
 
 impl WaitQueues {
-    pub(super) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, QueueMap> {
+    pub(super) fn lock(&self, fingerprint: KeyId) -> MutexGuard<'_, QueueMap> {
         // The highest bits choose the shard; these are independent of them.
         lock(&self.parts[usize::from(fingerprint.place.to_le_bytes()[0]) % PARTS])
     }
 
     /// Wakes the head of the key's queue: units came back.
-    pub(crate) fn nudge(&self, fingerprint: Fingerprint) {
+    pub(crate) fn nudge(&self, fingerprint: KeyId) {
         // SeqCst, as in `enter`: either the waiter sees the units, or this sees the waiter.
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
@@ -148,7 +148,7 @@ impl WaitQueues {
     pub(super) fn enter(
         &self,
         queues: &mut QueueMap,
-        fingerprint: Fingerprint,
+        fingerprint: KeyId,
         request: WaitRequest,
         waker: &Waker,
     ) -> u64 {
@@ -182,7 +182,8 @@ impl WaitQueues {
                 now,
                 deadline: *deadline,
             };
-            let outcome = match memory.charge_due(&Entry { named, fingerprint, key: name }, charge)
+            let outcome = match memory
+                .charge_due(&KeyEntry { named, fingerprint, key: name }, charge)
             {
                 DueOutcome::Taken { due, decision } => {
                     queue.last_due = due;
@@ -197,7 +198,7 @@ impl WaitQueues {
                         next = Some(held.map_or(due, |held| held.min(due)));
                         break;
                     }
-                    Err(AcquireError::TooLate { ready_after: turn.since(now) })
+                    Err(AcquireError::DeadlineExceeded { ready_after: turn.saturating_since(now) })
                 }
             };
             let waker = self.remove(queue, 0);
@@ -216,7 +217,7 @@ impl WaitQueues {
     pub(super) fn leave(
         &self,
         queues: &mut QueueMap,
-        fingerprint: Fingerprint,
+        fingerprint: KeyId,
         ticket: u64,
         wakes: &mut WakeList,
     ) -> Option<WaitGrant> {

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::places::Place;
-use super::pulse::{Pulse, Sign};
+use super::places::WatchedPath;
+use super::pulse::{FileEvent, PollTimer};
 
 /// The system's word on changes, where it gives one.
-pub(super) struct Eyes {
+pub(super) struct FileNotifier {
     watcher: Option<RecommendedWatcher>,
     dirs: Vec<PathBuf>,
 }
 
-impl Eyes {
+impl FileNotifier {
     /// Passes on what the system says.
-    pub(super) fn open(pulse: &Arc<Pulse>) -> Eyes {
+    pub(super) fn open(pulse: &Arc<PollTimer>) -> FileNotifier {
         let pulse = Arc::clone(pulse);
         let pass_on = move |event: notify::Result<Event>| match event {
             Ok(Event { kind: EventKind::Access(AccessKind::Open(_)), paths, .. }) => {
@@ -28,21 +28,21 @@ impl Eyes {
                     pulse.sign(sign, &event.paths);
                 }
             }
-            Err(_) => pulse.sign(Sign::Touch, &[]),
+            Err(_) => pulse.sign(FileEvent::Touch, &[]),
         };
-        Eyes { watcher: notify::recommended_watcher(pass_on).ok(), dirs: Vec::new() }
+        FileNotifier { watcher: notify::recommended_watcher(pass_on).ok(), dirs: Vec::new() }
     }
 
     /// Hears nothing, as where the system has no more to give.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn closed() -> Eyes {
-        Eyes { watcher: None, dirs: Vec::new() }
+    pub(super) fn closed() -> FileNotifier {
+        FileNotifier { watcher: None, dirs: Vec::new() }
     }
 
     /// Turns to the directories of `places`; whether all of them can be watched. What changes
     /// after this is told of. Those that were watched stay so unless it is `anew`: a directory
     /// that was removed and made again has the same path and is another.
-    pub(super) fn turn_to(&mut self, places: &[Place], anew: bool) -> bool {
+    pub(super) fn turn_to(&mut self, places: &[WatchedPath], anew: bool) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
@@ -66,15 +66,15 @@ impl Eyes {
 }
 
 /// What an event means for a file; nothing where it was only read, as the watch itself does.
-fn sign(kind: &EventKind) -> Option<Sign> {
+fn sign(kind: &EventKind) -> Option<FileEvent> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write))
         | EventKind::Modify(ModifyKind::Name(_))
-        | EventKind::Remove(_) => Some(Sign::Whole),
+        | EventKind::Remove(_) => Some(FileEvent::Whole),
         EventKind::Access(_) => None,
         EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
-            Some(Sign::Part)
+            Some(FileEvent::Part)
         }
-        _ => Some(Sign::Touch),
+        _ => Some(FileEvent::Touch),
     }
 }

@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::Reload;
-use super::eyes::Eyes;
+use super::ReloadEvent;
+use super::eyes::FileNotifier;
 use super::places::places;
-use super::pulse::{Beat, Pulse, Sign};
-use crate::policy::{FileError, Finding, Policy, read};
+use super::pulse::{FileEvent, PollStep, PollTimer};
+use crate::policy::{Diagnostic, Policy, PolicyFileError, read};
 
 /// How often to look where the system tells of changes: it may not tell of those on another
 /// machine's disk, or of a directory above that was renamed.
@@ -31,15 +31,15 @@ const WORD: Duration =
     if cfg!(target_os = "linux") { Duration::from_secs(1) } else { Duration::from_millis(10) };
 
 /// Looks after one file.
-pub(super) struct Keeper {
+pub(super) struct ReloadState {
     path: PathBuf,
     /// What errors call it.
     file: String,
-    eyes: Eyes,
-    pulse: Arc<Pulse>,
-    on_reload: Box<dyn FnMut(Reload) + Send>,
+    eyes: FileNotifier,
+    pulse: Arc<PollTimer>,
+    on_reload: Box<dyn FnMut(ReloadEvent) + Send>,
     /// What was reported last.
-    known: Option<Content>,
+    known: Option<FileDigest>,
     /// How many signs of writing there had been when there was nothing in the file. Most often
     /// somebody has just begun to write it then, which the system tells a moment later; taken for
     /// a policy, it would lift every limit.
@@ -51,17 +51,17 @@ pub(super) struct Keeper {
 }
 
 /// What a file holds, or why it cannot be read, as a hash.
-type Content = (bool, u128);
+type FileDigest = (bool, u128);
 
-impl Keeper {
+impl ReloadState {
     pub(super) fn new(
         path: PathBuf,
         file: String,
-        eyes: Eyes,
-        pulse: Arc<Pulse>,
-        on_reload: Box<dyn FnMut(Reload) + Send>,
-    ) -> Keeper {
-        Keeper {
+        eyes: FileNotifier,
+        pulse: Arc<PollTimer>,
+        on_reload: Box<dyn FnMut(ReloadEvent) + Send>,
+    ) -> ReloadState {
+        ReloadState {
             path,
             file,
             eyes,
@@ -75,26 +75,26 @@ impl Keeper {
     }
 
     pub(super) fn run(&mut self) {
-        self.turn(Beat::Nothing);
+        self.turn(PollStep::Nothing);
         self.look();
         loop {
             let beat = self.pulse.wait(self.patience);
-            if beat == Beat::Stop {
+            if beat == PollStep::Stop {
                 return;
             }
             self.turn(beat);
             match beat {
-                Beat::Rested => self.look(),
-                Beat::Restless => self.glance(),
-                Beat::Nothing | Beat::Stop => self.check(),
+                PollStep::Rested => self.look(),
+                PollStep::Restless => self.glance(),
+                PollStep::Nothing | PollStep::Stop => self.check(),
             }
         }
     }
 
     /// Watches the places that the path leads over now; those it has watched before only anew if
     /// nothing goes on, or one of them is gone. What happens meanwhile is told of by nobody.
-    fn turn(&mut self, beat: Beat) {
-        let mut anew = self.pulse.take_moved() || beat == Beat::Nothing;
+    fn turn(&mut self, beat: PollStep) {
+        let mut anew = self.pulse.take_moved() || beat == PollStep::Nothing;
         let mut found = places(&self.path);
         // A link that is turned in between leads over places that are not watched yet.
         for _ in 0..3 {
@@ -107,7 +107,7 @@ impl Keeper {
             }
             (found, anew) = (now, false);
         }
-        self.pulse.remind(Sign::Touch);
+        self.pulse.remind(FileEvent::Touch);
     }
 
     /// Reads a file that rests, and reports it if it is new.
@@ -117,11 +117,11 @@ impl Keeper {
         let stays_empty = self.empty_at.take() == Some(parts);
         match text {
             Some(Ok(text)) if text.is_empty() && !stays_empty => {
-                self.pulse.remind(Sign::Part);
+                self.pulse.remind(FileEvent::Part);
                 self.empty_at = Some(parts + 1);
             }
             Some(text) => self.report_new(text),
-            None => self.pulse.remind(Sign::Part),
+            None => self.pulse.remind(FileEvent::Part),
         }
     }
 
@@ -137,12 +137,12 @@ impl Keeper {
         {
             self.report_new(Ok(text));
         }
-        self.pulse.remind(Sign::Touch);
+        self.pulse.remind(FileEvent::Touch);
     }
 
     /// What the file holds, unless somebody wrote to it meanwhile. `parts` is how many signs of
     /// writing there were before.
-    fn read_whole(&self, parts: u64) -> Option<Result<String, FileError>> {
+    fn read_whole(&self, parts: u64) -> Option<Result<String, PolicyFileError>> {
         let before = self.trace();
         let text = self.read();
         let word = if self.patience == SELDOM { WORD } else { GRACE };
@@ -152,34 +152,34 @@ impl Keeper {
     /// Looks for a change that nobody told of; a writer may be in the middle of it.
     fn check(&mut self) {
         if self.is_new(&self.read()) {
-            self.pulse.remind(Sign::Part);
+            self.pulse.remind(FileEvent::Part);
         }
     }
 
-    fn read(&self) -> Result<String, FileError> {
+    fn read(&self) -> Result<String, PolicyFileError> {
         let is_other = |about: std::fs::Metadata| !about.is_file() && !about.is_dir();
         if std::fs::metadata(&self.path).is_ok_and(is_other) {
             // Reading a pipe would wait for its writer, and dropping the watch for that.
             let message = "is a pipe or a device, must be a plain file".to_owned();
-            let finding = Finding { file: self.file.clone(), line: 0, rule: None, message };
-            return Err(FileError { findings: vec![finding] });
+            let finding = Diagnostic { file: self.file.clone(), line: 0, rule: None, message };
+            return Err(PolicyFileError { diagnostics: vec![finding] });
         }
         read(&self.path, &self.file)
     }
 
-    fn is_new(&self, text: &Result<String, FileError>) -> bool {
+    fn is_new(&self, text: &Result<String, PolicyFileError>) -> bool {
         self.known != Some(content(text))
     }
 
-    fn report_new(&mut self, text: Result<String, FileError>) {
+    fn report_new(&mut self, text: Result<String, PolicyFileError>) {
         if !self.is_new(&text) {
             return;
         }
         self.known = Some(content(&text));
         let loaded = text.and_then(|text| Policy::of_file(&self.path, &self.file, &text));
         (self.on_reload)(match loaded {
-            Ok(loaded) => Reload::Changed(loaded),
-            Err(error) => Reload::Refused(error),
+            Ok(loaded) => ReloadEvent::Loaded(loaded),
+            Err(error) => ReloadEvent::Rejected(error),
         });
     }
 
@@ -190,7 +190,7 @@ impl Keeper {
     }
 }
 
-fn content(text: &Result<String, FileError>) -> Content {
+fn content(text: &Result<String, PolicyFileError>) -> FileDigest {
     match text {
         Ok(text) => (true, xxh3_128(text.as_bytes())),
         Err(error) => (false, xxh3_128(error.to_string().as_bytes())),
@@ -209,9 +209,10 @@ mod tests {
         let path = dir.path().join("limits.toml");
         let (events, reloads) = mpsc::channel();
         let on_reload = Box::new(move |reload| events.send(reload).unwrap());
-        let (file, pulse) = ("limits.toml".to_owned(), Arc::new(Pulse::new()));
-        let mut keeper = Keeper::new(path.clone(), file, Eyes::closed(), pulse, on_reload);
-        keeper.turn(Beat::Nothing);
+        let (file, pulse) = ("limits.toml".to_owned(), Arc::new(PollTimer::new()));
+        let mut keeper =
+            ReloadState::new(path.clone(), file, FileNotifier::closed(), pulse, on_reload);
+        keeper.turn(PollStep::Nothing);
         for (rule, reports) in [("a", 1), ("a", 0), ("b", 1), ("b", 0), ("a", 1)] {
             let text = format!("[[rule]]\nname = \"{rule}\"\nlimit = \"1/s\"\n");
             std::fs::write(&path, text).unwrap();

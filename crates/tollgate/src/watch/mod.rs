@@ -11,21 +11,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use self::eyes::Eyes;
+use self::eyes::FileNotifier;
 pub use self::follow::follow;
-use self::keeper::Keeper;
-use self::pulse::Pulse;
-use crate::policy::{FileError, Loaded};
+use self::keeper::ReloadState;
+use self::pulse::PollTimer;
+use crate::policy::{LoadedPolicy, PolicyFileError};
 
 /// What has become of a policy file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[allow(clippy::large_enum_variant, reason = "there is one now and then, and it is moved once")]
-pub enum Reload {
+pub enum ReloadEvent {
     /// It holds this policy now.
-    Changed(Loaded),
+    Loaded(LoadedPolicy),
     /// What it holds now is no policy, or it is not there. Whatever policy was in force stays.
-    Refused(FileError),
+    Rejected(PolicyFileError),
 }
 
 /// Watches a policy file and says when it holds something else, until it is dropped.
@@ -36,23 +36,23 @@ pub enum Reload {
 /// the system cannot tell of changes, it looks once a second.
 ///
 /// ```no_run
-/// use tollgate::{Reload, Watch};
+/// use tollgate::{ReloadEvent, PolicyWatcher};
 ///
-/// let watch = Watch::start("limits.toml", |reload| match reload {
-///     Reload::Changed(loaded) => println!("{} rules", loaded.policy.rules.len()),
-///     Reload::Refused(error) => eprintln!("{error}"),
+/// let watch = PolicyWatcher::start("limits.toml", |reload| match reload {
+///     ReloadEvent::Loaded(loaded) => println!("{} rules", loaded.policy.rules.len()),
+///     ReloadEvent::Rejected(error) => eprintln!("{error}"),
 ///     _ => {}
 /// })?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping a watch ends it"]
-pub struct Watch {
-    pulse: Arc<Pulse>,
+pub struct PolicyWatcher {
+    pulse: Arc<PollTimer>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
+impl PolicyWatcher {
     /// Starts to watch the file at `path`, which need not be there yet. `on_reload` is called
     /// with what the file holds at first, and again whenever that is something else; always on
     /// one thread, which is the watch's own.
@@ -61,29 +61,29 @@ impl Watch {
     /// Where no thread can be had, or the current directory is not known.
     pub fn start(
         path: impl AsRef<Path>,
-        on_reload: impl FnMut(Reload) + Send + 'static,
-    ) -> io::Result<Watch> {
-        Watch::with(path.as_ref(), Box::new(on_reload), Eyes::open)
+        on_reload: impl FnMut(ReloadEvent) + Send + 'static,
+    ) -> io::Result<PolicyWatcher> {
+        PolicyWatcher::with(path.as_ref(), Box::new(on_reload), FileNotifier::open)
     }
 
     fn with(
         path: &Path,
-        on_reload: Box<dyn FnMut(Reload) + Send>,
-        eyes: fn(&Arc<Pulse>) -> Eyes,
-    ) -> io::Result<Watch> {
+        on_reload: Box<dyn FnMut(ReloadEvent) + Send>,
+        eyes: fn(&Arc<PollTimer>) -> FileNotifier,
+    ) -> io::Result<PolicyWatcher> {
         let file = path.display().to_string();
         let path = std::path::absolute(path)?;
-        let pulse = Arc::new(Pulse::new());
+        let pulse = Arc::new(PollTimer::new());
         let eyes = eyes(&pulse);
-        let mut keeper = Keeper::new(path, file, eyes, Arc::clone(&pulse), on_reload);
+        let mut keeper = ReloadState::new(path, file, eyes, Arc::clone(&pulse), on_reload);
         let thread = thread::Builder::new().name("tollgate-watch".to_owned());
         let thread = thread.spawn(move || keeper.run())?;
-        Ok(Watch { pulse, thread: Some(thread) })
+        Ok(PolicyWatcher { pulse, thread: Some(thread) })
     }
 }
 
 /// Waits until a call of `on_reload` that is under way has returned; there is none after.
-impl Drop for Watch {
+impl Drop for PolicyWatcher {
     fn drop(&mut self) {
         self.pulse.stop();
         let thread = self.thread.take();
@@ -114,10 +114,11 @@ mod tests {
         let (events, reloads) = mpsc::channel();
         std::fs::write(&path, rule("first")).unwrap();
         let on_reload = move |reload| events.send(reload).unwrap();
-        let _watch = Watch::with(&path, Box::new(on_reload), |_| Eyes::closed()).unwrap();
+        let _watch =
+            PolicyWatcher::with(&path, Box::new(on_reload), |_| FileNotifier::closed()).unwrap();
         for name in ["first", "second"] {
             let reload = reloads.recv_timeout(Duration::from_secs(60)).unwrap();
-            let Reload::Changed(loaded) = reload else { panic!("{reload:?}") };
+            let ReloadEvent::Loaded(loaded) = reload else { panic!("{reload:?}") };
             assert_eq!(loaded.policy.rules[0].name, name);
             std::fs::write(&path, rule("second")).unwrap();
         }

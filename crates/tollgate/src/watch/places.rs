@@ -8,20 +8,20 @@ const MAX_LINKS: usize = 40;
 
 /// A name in a directory, which itself is reached over no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WatchedPath {
     pub(super) dir: PathBuf,
     pub(super) name: OsString,
 }
 
 /// The file of an absolute path and every symbolic link on the way, or as far as the way goes: a
 /// name that is not there is the last.
-pub(super) fn places(path: &Path) -> Vec<Place> {
+pub(super) fn places(path: &Path) -> Vec<WatchedPath> {
     let mut places = Vec::new();
     let mut links = 0;
     let mut dir = PathBuf::new();
     let mut rest = parts(path);
     while let Some(part) = rest.pop() {
-        let Part::Name(name) = part else {
+        let PathPart::Name(name) = part else {
             part.apply(&mut dir);
             continue;
         };
@@ -29,7 +29,7 @@ pub(super) fn places(path: &Path) -> Vec<Place> {
         let target = std::fs::read_link(&here).ok();
         let is_there = std::fs::symlink_metadata(&here).is_ok();
         if target.is_some() || !is_there || rest.is_empty() {
-            places.push(Place { dir: dir.clone(), name });
+            places.push(WatchedPath { dir: dir.clone(), name });
         }
         match target {
             Some(target) if links < MAX_LINKS => {
@@ -44,7 +44,7 @@ pub(super) fn places(path: &Path) -> Vec<Place> {
 }
 
 /// A step of a path that no longer borrows it.
-enum Part {
+enum PathPart {
     /// To the root, or on Windows the drive.
     From(OsString),
     /// To the directory above.
@@ -53,11 +53,11 @@ enum Part {
     Name(OsString),
 }
 
-impl Part {
+impl PathPart {
     fn apply(&self, dir: &mut PathBuf) {
         match self {
-            Part::From(start) | Part::Name(start) => dir.push(start),
-            Part::Up => {
+            PathPart::From(start) | PathPart::Name(start) => dir.push(start),
+            PathPart::Up => {
                 dir.pop();
             }
         }
@@ -65,14 +65,14 @@ impl Part {
 }
 
 /// The steps of a path, the first of them last.
-fn parts(path: &Path) -> Vec<Part> {
+fn parts(path: &Path) -> Vec<PathPart> {
     let part = |component: Component<'_>| match component {
         Component::Prefix(_) | Component::RootDir => {
-            Some(Part::From(component.as_os_str().to_owned()))
+            Some(PathPart::From(component.as_os_str().to_owned()))
         }
         Component::CurDir => None,
-        Component::ParentDir => Some(Part::Up),
-        Component::Normal(name) => Some(Part::Name(name.to_owned())),
+        Component::ParentDir => Some(PathPart::Up),
+        Component::Normal(name) => Some(PathPart::Name(name.to_owned())),
     };
     path.components().rev().filter_map(part).collect()
 }
@@ -86,7 +86,7 @@ mod tests {
 
     /// The places below `root`, each as a relative path.
     fn below(root: &Path, path: &str) -> Vec<PathBuf> {
-        let full = |place: Place| place.dir.join(place.name);
+        let full = |place: WatchedPath| place.dir.join(place.name);
         let relative = |path: PathBuf| path.strip_prefix(root).map(Path::to_owned);
         places(&root.join(path)).into_iter().map(full).flat_map(relative).collect()
     }

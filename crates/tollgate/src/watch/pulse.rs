@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::places::Place;
+use super::places::WatchedPath;
 
 /// How long a file must rest before it is read.
 const QUIET: Duration = Duration::from_millis(100);
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// What somebody did to one of the places a file is reached by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum FileEvent {
     /// It is there or gone as a whole: renamed, removed, closed after writing.
     Whole,
     /// It was written to, or made: more may follow.
@@ -31,7 +31,7 @@ pub(super) enum Sign {
 
 /// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum PollStep {
     /// The watch was dropped.
     Stop,
     /// There were signs, and then none for long enough.
@@ -44,45 +44,45 @@ pub(super) enum Beat {
 
 /// Signs since somebody last looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unrest {
+struct UnsettledFile {
     since: Instant,
     last: Instant,
     unfinished: bool,
 }
 
-impl Unrest {
-    fn new(now: Instant) -> Unrest {
-        Unrest { since: now, last: now, unfinished: false }
+impl UnsettledFile {
+    fn new(now: Instant) -> UnsettledFile {
+        UnsettledFile { since: now, last: now, unfinished: false }
     }
 
-    fn take(&mut self, sign: Sign, now: Instant) {
+    fn take(&mut self, sign: FileEvent, now: Instant) {
         self.last = now;
         match sign {
-            Sign::Whole => self.unfinished = false,
-            Sign::Part => self.unfinished = true,
-            Sign::Touch => {}
+            FileEvent::Whole => self.unfinished = false,
+            FileEvent::Part => self.unfinished = true,
+            FileEvent::Touch => {}
         }
     }
 
     /// When to look, and what for.
-    fn due(&self) -> (Instant, Beat) {
+    fn due(&self) -> (Instant, PollStep) {
         let rested = self.last + if self.unfinished { UNFINISHED } else { QUIET };
         let longest = self.since + LONGEST;
-        if rested <= longest { (rested, Beat::Rested) } else { (longest, Beat::Restless) }
+        if rested <= longest { (rested, PollStep::Rested) } else { (longest, PollStep::Restless) }
     }
 }
 
 /// The signs that the system's thread gives and the watch's thread waits for.
 #[derive(Debug)]
-pub(super) struct Pulse {
-    state: Mutex<State>,
+pub(super) struct PollTimer {
+    state: Mutex<PollState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PollState {
     stopped: bool,
-    unrest: Option<Unrest>,
+    unrest: Option<UnsettledFile>,
     /// How many signs of writing there were so far.
     parts: u64,
     /// Whether the last sign was one of them.
@@ -95,9 +95,9 @@ struct State {
     names: HashSet<OsString>,
 }
 
-impl Pulse {
-    pub(super) fn new() -> Pulse {
-        Pulse { state: Mutex::default(), changed: Condvar::new() }
+impl PollTimer {
+    pub(super) fn new() -> PollTimer {
+        PollTimer { state: Mutex::default(), changed: Condvar::new() }
     }
 
     pub(super) fn stop(&self) {
@@ -106,21 +106,21 @@ impl Pulse {
     }
 
     /// From now on signs count that are about these places.
-    pub(super) fn listen_for(&self, places: &[Place]) {
+    pub(super) fn listen_for(&self, places: &[WatchedPath]) {
         let mut state = self.state.lock();
         state.dirs = places.iter().map(|place| place.dir.clone()).collect();
         state.names = places.iter().map(|place| place.name.clone()).collect();
     }
 
     /// A sign, if it is about one of the places.
-    pub(super) fn sign(&self, sign: Sign, paths: &[PathBuf]) {
+    pub(super) fn sign(&self, sign: FileEvent, paths: &[PathBuf]) {
         let mut state = self.state.lock();
         let is_dir = paths.iter().any(|path| state.dirs.contains(path));
         let is_name =
             |path: &PathBuf| path.file_name().is_some_and(|name| state.names.contains(name));
         // Without a path it is about everything: the system lost count.
         if is_dir || paths.is_empty() || paths.iter().any(is_name) {
-            state.has_moved |= paths.is_empty() || is_dir && sign == Sign::Whole;
+            state.has_moved |= paths.is_empty() || is_dir && sign == FileEvent::Whole;
             state.take(sign, Instant::now());
             drop(state);
             self.changed.notify_all();
@@ -143,20 +143,20 @@ impl Pulse {
     }
 
     /// A sign of what the watch found out for itself.
-    pub(super) fn remind(&self, sign: Sign) {
+    pub(super) fn remind(&self, sign: FileEvent) {
         self.state.lock().take(sign, Instant::now());
     }
 
     /// Waits until it is time to look; at most for `most` while there are no signs.
-    pub(super) fn wait(&self, most: Duration) -> Beat {
+    pub(super) fn wait(&self, most: Duration) -> PollStep {
         let nothing_until = Instant::now() + most;
         let mut state = self.state.lock();
         loop {
             if state.stopped {
-                return Beat::Stop;
+                return PollStep::Stop;
             }
-            let due = state.unrest.as_ref().map(Unrest::due);
-            let (until, beat) = due.unwrap_or((nothing_until, Beat::Nothing));
+            let due = state.unrest.as_ref().map(UnsettledFile::due);
+            let (until, beat) = due.unwrap_or((nothing_until, PollStep::Nothing));
             if Instant::now() >= until {
                 state.unrest = None;
                 return beat;
@@ -202,13 +202,13 @@ impl Pulse {
     }
 }
 
-impl State {
-    fn take(&mut self, sign: Sign, now: Instant) {
-        self.unrest.get_or_insert_with(|| Unrest::new(now)).take(sign, now);
+impl PollState {
+    fn take(&mut self, sign: FileEvent, now: Instant) {
+        self.unrest.get_or_insert_with(|| UnsettledFile::new(now)).take(sign, now);
         match sign {
-            Sign::Part => (self.parts, self.unfinished) = (self.parts + 1, true),
-            Sign::Whole => self.unfinished = false,
-            Sign::Touch => {}
+            FileEvent::Part => (self.parts, self.unfinished) = (self.parts + 1, true),
+            FileEvent::Whole => self.unfinished = false,
+            FileEvent::Touch => {}
         }
     }
 }
@@ -217,8 +217,8 @@ impl State {
 mod tests {
     use super::*;
 
-    fn after(start: Instant, signs: &[(u64, Sign)]) -> (Duration, Beat) {
-        let mut unrest = Unrest::new(start);
+    fn after(start: Instant, signs: &[(u64, FileEvent)]) -> (Duration, PollStep) {
+        let mut unrest = UnsettledFile::new(start);
         for (millis, sign) in signs {
             unrest.take(*sign, start + Duration::from_millis(*millis));
         }
@@ -229,21 +229,21 @@ mod tests {
     #[test]
     fn a_file_is_read_when_it_has_rested() {
         let start = Instant::now();
-        let signs = [(0, Sign::Part), (10, Sign::Part), (20, Sign::Whole)];
-        assert_eq!(after(start, &signs), (Duration::from_millis(120), Beat::Rested));
+        let signs = [(0, FileEvent::Part), (10, FileEvent::Part), (20, FileEvent::Whole)];
+        assert_eq!(after(start, &signs), (Duration::from_millis(120), PollStep::Rested));
     }
 
     #[test]
     fn a_file_that_is_not_closed_must_rest_longer() {
         let start = Instant::now();
-        let signs = [(0, Sign::Whole), (20, Sign::Part), (30, Sign::Touch)];
-        assert_eq!(after(start, &signs), (Duration::from_millis(1030), Beat::Rested));
+        let signs = [(0, FileEvent::Whole), (20, FileEvent::Part), (30, FileEvent::Touch)];
+        assert_eq!(after(start, &signs), (Duration::from_millis(1030), PollStep::Rested));
     }
 
     #[test]
     fn a_file_that_never_rests_is_read_all_the_same() {
         let start = Instant::now();
-        let signs: Vec<_> = (0..1000).map(|step| (step * 50, Sign::Whole)).collect();
-        assert_eq!(after(start, &signs), (LONGEST, Beat::Restless));
+        let signs: Vec<_> = (0..1000).map(|step| (step * 50, FileEvent::Whole)).collect();
+        assert_eq!(after(start, &signs), (LONGEST, PollStep::Restless));
     }
 }

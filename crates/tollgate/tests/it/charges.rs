@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Charge, CostError, Key, KeyName, Limit, Limiter, ManualClock, MemoryStore, Outcome, Part,
+    Charge, CostError, Key, KeyName, KeyPart, Limit, Limiter, ManualClock, MemoryStore, Outcome,
     check_all,
 };
 use tollgate_testkit::{cases, one_limit_of_each};
@@ -32,7 +32,7 @@ fn a_key_and_its_first_part_at_one_address_are_two_keys() {
         number: u64,
     }
     impl Key for Tenant {
-        fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
             (self.name, self.number).parts(part);
         }
     }
@@ -61,7 +61,7 @@ fn charges_of_one_limiter_and_key_are_added_up() {
         let other = limiter.store().limiter("other", Limit::per_hour(100)).unwrap();
         let of = |cost| limiter.charge("ana").cost(cost);
         assert!(!check_all(&[of(4), other.charge("ana"), of(7)]).is_allowed());
-        assert!(limiter.status("ana").is_new() && other.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh() && other.status("ana").is_fresh());
 
         let decisions = check_all(&[of(4), other.charge("ana"), of(5)]);
         assert!(decisions.is_allowed());
@@ -139,7 +139,7 @@ fn costs_that_add_up_past_the_largest_number_can_never_be() {
             let never = CostError::ExceedsCapacity { cost: u64::MAX, limit: u64::MAX };
             assert_eq!(decision.outcome(), Outcome::Invalid(never));
         }
-        assert!(limiter.status("ana").is_new() && other.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh() && other.status("ana").is_fresh());
     }
 }
 

@@ -31,7 +31,7 @@ proptest! {
             prop_assert_eq!(status.limit() - status.used(), peek.remaining());
             prop_assert_eq!(Some(status.retry_after()), peek.retry_after());
             prop_assert_eq!(status.reset_after(), peek.reset_after());
-            prop_assert_eq!(status.is_new(), peek.reset_after().is_zero());
+            prop_assert_eq!(status.is_fresh(), peek.reset_after().is_zero());
         }
     }
 }

@@ -47,7 +47,7 @@ fn cost_zero_is_allowed_in_debt_and_waits_for_no_turn() {
 
 #[test]
 fn cost_zero_is_allowed_in_a_full_store() {
-    for when_full in [WhenFull::DenyNew, WhenFull::Evict] {
+    for when_full in [WhenFull::DenyNewKeys, WhenFull::Evict] {
         let store = MemoryStore::builder().max_keys(1).when_full(when_full).build().unwrap();
         let limiter = store.limiter("limit", Limit::per_hour(10)).unwrap();
         let other = store.limiter("other", Limit::per_hour(10)).unwrap();
@@ -68,7 +68,7 @@ fn cost_zero_changes_no_state_made_under_another_limit() {
     assert!(old.check_n("ana", 50).is_allowed());
     let new = store.limiter("limit", Limit::fixed_window(10, SECOND * 60)).unwrap();
     assert_eq!(new.check_n("ana", 0).remaining(), 5);
-    assert_eq!(new.take_up_to("ana", 0).units, 0);
+    assert_eq!(new.check_up_to("ana", 0).units, 0);
     assert!(check_all(&[new.charge("ana").cost(0)]).is_allowed());
     assert_eq!(old.status("ana").used(), 50, "the stored state is not converted");
 }
@@ -88,9 +88,9 @@ fn cost_zero_adds_nothing_to_other_charges() {
         assert!(!denied.is_allowed());
         let decisions: Vec<_> = denied.iter().map(|(_, decision)| decision).collect();
         assert!(decisions[0].is_allowed() && !decisions[1].is_allowed());
-        assert!(limiter.status("ben").is_new());
+        assert!(limiter.status("ben").is_fresh());
         assert!(check_all(&[limiter.charge("ben").cost(0)]).is_allowed());
-        assert!(limiter.status("ben").is_new());
+        assert!(limiter.status("ben").is_fresh());
     }
 }
 
@@ -115,7 +115,7 @@ fn batches_allow_cost_zero() {
         let decisions = limiter.check_many_n(&[("ana", 10), ("ana", 0), ("ana", 1), ("ben", 0)]);
         let allowed: Vec<bool> = decisions.iter().map(tollgate::Decision::is_allowed).collect();
         assert_eq!(allowed, [true, true, false, true], "{:?}", limiter.limit());
-        assert!(limiter.status("ben").is_new());
+        assert!(limiter.status("ben").is_fresh());
     }
 }
 
@@ -125,11 +125,11 @@ fn taking_up_to_zero_units_is_allowed() {
         let (limiter, _) = limiter(limit);
         for used in [0, 10] {
             assert!(limiter.check_n("ana", used).is_allowed());
-            let taken = limiter.take_up_to("ana", 0);
+            let taken = limiter.check_up_to("ana", 0);
             assert_eq!((taken.units, taken.decision.is_allowed()), (0, true));
         }
-        assert_eq!(limiter.take_up_to("ben", 0).units, 0);
-        assert!(limiter.status("ben").is_new());
+        assert_eq!(limiter.check_up_to("ben", 0).units, 0);
+        assert!(limiter.status("ben").is_fresh());
     }
 }
 
@@ -147,7 +147,7 @@ fn reservation_of_zero_succeeds_and_settles_to_what_was_used() {
         assert_eq!(reservation.cost(), 0);
         drop(reservation);
         drop(limiter.reserve("ben", 0).expect("a cost of 0 is allowed"));
-        assert!(limiter.status("ben").is_new());
+        assert!(limiter.status("ben").is_fresh());
     }
 }
 
@@ -155,7 +155,7 @@ fn reservation_of_zero_succeeds_and_settles_to_what_was_used() {
 fn acquire_of_zero_returns_at_once() {
     let (limiter, _) = limiter(Limit::per_second(1).burst(1));
     assert!(limiter.check("ana").is_allowed());
-    let within = limiter.acquire("ana").cost(0).queue(0).within(Duration::ZERO).wait();
+    let within = limiter.acquire("ana").cost(0).max_waiters(0).timeout(Duration::ZERO).wait();
     assert!(within.expect("a cost of 0 waits for nothing").is_allowed());
     let never = CostError::ExceedsCapacity { cost: 2, limit: 1 };
     assert_eq!(limiter.acquire("ana").cost(2).wait().unwrap_err(), AcquireError::Cost(never));

@@ -33,7 +33,7 @@ fn governor_a_large_cost_never_wraps_into_a_small_one() {
         let error = CostError::ExceedsCapacity { cost, limit: 2 };
         assert_eq!(limiter.check_n("ana", cost).outcome(), Outcome::Invalid(error));
     }
-    assert!(limiter.status("ana").is_new());
+    assert!(limiter.status("ana").is_fresh());
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn governor_after_a_denial_the_new_numbers_set_the_pace() {
             check_all(&[new.charge(key), new.charge("somebody else")]).is_allowed()
         }];
         for (ask, key) in asks.into_iter().zip(["ana", "ben"]) {
-            let _ = old.take_up_to(key, u64::MAX);
+            let _ = old.check_up_to(key, u64::MAX);
             assert!(!ask(key), "{old:?} to {new:?}");
             clock.advance(new.peek(key).retry_after().unwrap());
             assert!(ask(key), "{old:?} to {new:?}");
@@ -80,7 +80,7 @@ fn governor_smaller_numbers_are_no_new_start() {
     let (store, clock) = store();
     let fast = store.limiter("api", Limit::per_second(10)).unwrap();
     let slow = store.limiter("api", Limit::per_hour(10)).unwrap();
-    assert_eq!(fast.take_up_to("ana", 10).units, 10);
+    assert_eq!(fast.check_up_to("ana", 10).units, 10);
     assert!(!slow.check("ana").is_allowed());
     clock.advance(Duration::from_secs(60));
     assert!(!slow.check("ana").is_allowed(), "a unit comes back every six minutes");
@@ -174,11 +174,11 @@ fn ratelimit_the_remainders_of_a_refill_are_kept() {
     let mut taken = 0;
     for _ in 0..10 {
         clock.advance(Duration::from_nanos(1999));
-        taken += limiter.take_up_to("ana", 100).units;
+        taken += limiter.check_up_to("ana", 100).units;
     }
     assert_eq!(taken, 19, "19.99 microseconds at one a microsecond");
     clock.advance(Duration::from_nanos(10));
-    assert_eq!(limiter.take_up_to("ana", 100).units, 1);
+    assert_eq!(limiter.check_up_to("ana", 100).units, 1);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn envoy_a_refused_request_is_not_charged() {
         }
         assert_eq!(limiter.status("ana").reset_after(), before);
         clock.advance(before);
-        assert!(limiter.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh());
     }
 }
 
@@ -238,8 +238,8 @@ fn rate_limiter_flexible_a_denied_limit_leaves_the_others_uncharged() {
     assert!(everybody.check("").is_allowed());
     let charges = [per_user.charge("ana"), per_ip.charge("::1"), everybody.charge("")];
     assert!(!check_all(&charges).is_allowed());
-    assert!(per_user.status("ana").is_new());
-    assert!(per_ip.status("::1").is_new());
+    assert!(per_user.status("ana").is_fresh());
+    assert!(per_ip.status("::1").is_fresh());
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 /// All that a decision says.
 fn told(decision: &Decision) -> (bool, [u64; 2], Option<Duration>, [Duration; 3]) {
-    let (delay, next) = (decision.delay(), decision.next_after());
+    let (delay, next) = (decision.delay(), decision.next_unit_after());
     let units = [decision.limit(), decision.remaining()];
     (decision.is_allowed(), units, decision.retry_after(), [decision.reset_after(), delay, next])
 }
@@ -102,7 +102,7 @@ proptest! {
                     });
                     let chosen = all.enumerate().filter(|(bit, _)| which >> bit & 1 == 1);
                     let limiters = chosen.map(|(_, (name, limit))| forgets.limiter(name, limit));
-                    drop(forgets.store.forget_idle(limiters.collect()));
+                    drop(forgets.store.retire_idle(limiters.collect()));
                 }
             }
             // What somebody holds still means what it did.
@@ -132,15 +132,15 @@ fn a_limit_that_somebody_has_or_whose_keys_are_in_use_is_not_forgotten() {
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
     let limiter = |count| store.limiter("a", Limit::per_second(count)).unwrap();
     let kept = limiter(1);
-    assert!(store.forget_idle(vec![kept.clone()])[0].is_some(), "another has it");
-    assert!(store.forget_idle(vec![limiter(1)])[0].is_some(), "made by itself, too");
+    assert!(store.retire_idle(vec![kept.clone()])[0].is_some(), "another has it");
+    assert!(store.retire_idle(vec![limiter(1)])[0].is_some(), "made by itself, too");
     drop(kept);
     let reservation = limiter(1).reserve("ana", 1).unwrap();
-    assert!(store.forget_idle(vec![limiter(1)])[0].is_some(), "units are held");
+    assert!(store.retire_idle(vec![limiter(1)])[0].is_some(), "units are held");
     reservation.cancel();
     clock.advance(Duration::from_secs(2));
     let elsewhere = Limiter::new(Limit::per_second(1)).unwrap();
-    let left = store.forget_idle(vec![limiter(1), limiter(1), elsewhere, limiter(2)]);
+    let left = store.retire_idle(vec![limiter(1), limiter(1), elsewhere, limiter(2)]);
     let left: Vec<bool> = left.iter().map(Option::is_some).collect();
     assert_eq!(left, [false, false, true, false], "both of one, and none of another store");
     assert_eq!(store.len(), 0, "its keys are gone, too");
@@ -161,7 +161,7 @@ fn ever_new_limits_take_no_more_room_once_they_are_forgotten() {
         let new = |count: u64| store.limiter("a", Limit::per_hour(round * 1000 + count)).unwrap();
         let made: Vec<_> = (2..500).map(new).collect();
         assert!(size() > before);
-        assert!(store.forget_idle(made).iter().all(Option::is_none));
+        assert!(store.retire_idle(made).iter().all(Option::is_none));
         assert_eq!(size(), before);
     }
     assert!(!kept.check("ana").is_allowed(), "what was not forgotten is as it was");
@@ -176,7 +176,7 @@ fn who_forgets_while_others_ask_lets_nobody_take_too_much() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let all = (0..taken.len()).map(|of| store.limiter("a", limit(of)).unwrap());
-                drop(store.forget_idle(all.collect()));
+                drop(store.retire_idle(all.collect()));
             }
         });
         let askers: Vec<_> = (0..2_usize)

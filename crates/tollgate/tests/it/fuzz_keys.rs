@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tollgate::{Key, KeyName, Limit, Limiter, ManualClock, Part};
+use tollgate::{Key, KeyName, KeyPart, Limit, Limiter, ManualClock};
 use tollgate_testkit::FuzzInput;
 
 /// The most parts that a key here has.
@@ -22,12 +22,12 @@ enum Owned {
 struct Parts(Vec<Owned>);
 
 impl Key for Parts {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         for owned in &self.0 {
             part(match owned {
-                Owned::Bytes(bytes) => Part::Bytes(bytes),
-                Owned::Number(number) => Part::Number(*number),
-                Owned::Ip(ip) => Part::Ip(*ip),
+                Owned::Bytes(bytes) => KeyPart::Bytes(bytes),
+                Owned::Number(number) => KeyPart::Number(*number),
+                Owned::Ip(ip) => KeyPart::Ip(*ip),
             });
         }
     }
@@ -42,9 +42,9 @@ impl Parts {
         let mut parts = Vec::new();
         key.parts(&mut |part| {
             parts.push(match part {
-                Part::Bytes(bytes) => Owned::Bytes(bytes.to_vec()),
-                Part::Number(number) => Owned::Number(number),
-                Part::Ip(ip) => Owned::Ip(ip),
+                KeyPart::Bytes(bytes) => Owned::Bytes(bytes.to_vec()),
+                KeyPart::Number(number) => Owned::Number(number),
+                KeyPart::Ip(ip) => Owned::Ip(ip),
                 other => unreachable!("a part of a new kind: {other:?}"),
             });
         });

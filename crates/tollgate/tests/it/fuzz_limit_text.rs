@@ -31,7 +31,7 @@ fn put_to_use(limit: &Limit) {
         admits_what_it_says(&limiter, &clock, key);
         // A key that lives through all of it; what it says was checked above.
         let _ = limiter.check("old");
-        let _ = limiter.take_up_to("old", u64::MAX);
+        let _ = limiter.check_up_to("old", u64::MAX);
         limiter.refund("old", u64::MAX / 2);
         let _ = limiter.status("old").reset_after();
     }
@@ -45,9 +45,9 @@ fn admits_what_it_says(limiter: &Limiter, clock: &ManualClock, key: u64) {
     assert!(!denied.is_allowed() && denied.remaining() == 0, "{limiter:?} at {now:?}");
     assert!(!limiter.check_n(key, most.saturating_add(1)).is_allowed());
     let wait = denied.retry_after().expect("one unit is possible");
-    let until = now.after(wait);
+    let until = now.saturating_add(wait);
     // Beyond the last moment time stands still.
-    if until.since(now) == wait && until < Timestamp::MAX {
+    if until.saturating_since(now) == wait && until < Timestamp::MAX {
         clock.set(Timestamp::from_nanos(until.as_nanos() - 1));
         assert!(!limiter.peek(key).is_allowed(), "{limiter:?} at {now:?}, before {wait:?}");
         clock.set(until);

@@ -1,6 +1,6 @@
 //! Any text: what is read as a policy is valid, and written back as a file that reads the same.
 
-use tollgate::{FileError, Policy};
+use tollgate::{Policy, PolicyFileError};
 
 /// Reads the bytes as a policy file.
 pub(crate) fn policy_file(data: &[u8]) {
@@ -26,9 +26,9 @@ pub(crate) fn policy_file(data: &[u8]) {
 }
 
 /// Something is said, of a line that is there.
-fn is_told(error: &FileError, text: &str) {
-    assert!(!error.findings.is_empty());
-    for finding in &error.findings {
+fn is_told(error: &PolicyFileError, text: &str) {
+    assert!(!error.diagnostics.is_empty());
+    for finding in &error.diagnostics {
         assert!((1..=text.lines().count() + 1).contains(&finding.line), "{finding}");
         assert!(!finding.message.is_empty() && !finding.message.contains('\n'), "{finding:?}");
     }

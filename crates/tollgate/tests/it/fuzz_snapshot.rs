@@ -75,7 +75,7 @@ fn limits() -> [(&'static str, Limit); 7] {
         ("queue", Limit::leaky_queue(5, HOUR)),
         ("wide", Limit::token_bucket(1 << 40, Duration::from_nanos(3_600_000_000_001))),
         ("window", Limit::fixed_window(5, HOUR)),
-        ("first", Limit::fixed_window(5, HOUR).from_first()),
+        ("first", Limit::fixed_window(5, HOUR).starting_at_first_request()),
         ("log", Limit::sliding_log(5, HOUR)),
         ("counter", Limit::sliding_counter(5, HOUR)),
     ]
@@ -94,7 +94,7 @@ fn real(input: &mut FuzzInput<'_>) -> Vec<u8> {
     let limiters = limits().map(|(name, limit)| store.limiter(name, limit).expect("it is valid"));
     for _ in 0..input.u8() % 16 {
         let limiter = &limiters[usize::from(input.u8()) % limiters.len()];
-        let _ = limiter.take_up_to(input.u8() % 4, input.number());
+        let _ = limiter.check_up_to(input.u8() % 4, input.number());
         clock.advance(input.duration().min(Duration::from_secs(7200)));
     }
     let mut bytes = Vec::new();
@@ -143,7 +143,7 @@ fn use_key(limiter: &Limiter, key: u8) {
     let _ =
         (decision.remaining(), decision.retry_after(), decision.reset_after(), decision.delay());
     assert!(decision.remaining() <= decision.limit());
-    let taken = limiter.take_up_to(key, 3);
+    let taken = limiter.check_up_to(key, 3);
     assert!(taken.units <= 3);
     limiter.refund(key, 1);
     if let Ok(reservation) = limiter.reserve(key, 1) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Align, Decision, Limit, Limiter, ManualClock, Outcome, Timestamp};
+use tollgate::{Decision, Limit, Limiter, ManualClock, Outcome, Timestamp, WindowStart};
 use tollgate_testkit::{Answer, FuzzInput, KeyModel};
 
 /// Models are slow: what goes wrong at all goes wrong soon.
@@ -34,7 +34,7 @@ pub(crate) fn traffic(data: &[u8]) {
         return;
     };
     let clock = ManualClock::at(input.moment());
-    if matches!(limit.align(), Align::Calendar(_)) {
+    if matches!(limit.align(), WindowStart::Calendar(_)) {
         // The model's calendar ends where time does; the first days are before 1970 in the west.
         clock.set(Timestamp::from_secs(946_684_800));
     }
@@ -97,8 +97,8 @@ impl Pair {
         assert!(!self.limiter.peek_n(key, left.saturating_add(1)).is_allowed() || left == u64::MAX);
         let now = self.clock.now();
         let wait = decision.retry_after().unwrap_or_default();
-        let until = now.after(wait);
-        if decision.outcome() == Outcome::Denied && until.since(now) == wait {
+        let until = now.saturating_add(wait);
+        if decision.outcome() == Outcome::Denied && until.saturating_since(now) == wait {
             self.clock.set(Timestamp::from_nanos(until.as_nanos() - 1));
             assert!(!self.limiter.peek_n(key, cost).is_allowed(), "a tick before {decision:?}");
             self.clock.set(until);
@@ -109,7 +109,7 @@ impl Pair {
 
     fn advance(&self, by: Duration) {
         // Some limit of time, since a calendar's model walks through it.
-        let calendar = matches!(self.limit.align(), Align::Calendar(_));
+        let calendar = matches!(self.limit.align(), WindowStart::Calendar(_));
         let most = if calendar { Duration::from_secs(400 * 86_400) } else { Duration::MAX };
         self.clock.advance(by.min(most));
     }
@@ -134,7 +134,7 @@ impl Pair {
 
     fn take_up_to(&mut self, key: usize, most: u64) {
         let there = self.models[key].peek_n(self.clock.now().as_nanos(), 1).remaining.min(most);
-        let taken = self.limiter.take_up_to(key, most);
+        let taken = self.limiter.check_up_to(key, most);
         assert_eq!(taken.units, there, "{:?}", self.limiter);
         // A denial re-dates the state if the clock was stepped.
         if most > 0 {
@@ -165,7 +165,7 @@ impl Pair {
                 let actual = actual.min(self.limit.capacity()).max(least);
                 reservation.settle(actual);
                 let now = self.clock.now();
-                let until = began.after(Duration::from_secs(60));
+                let until = began.saturating_add(Duration::from_secs(60));
                 let is_late = now >= until && until < Timestamp::MAX;
                 let kept = if is_late { 0 } else { actual.min(cost) };
                 for (at, units) in [(began, kept), (now, actual - kept)] {
@@ -199,7 +199,7 @@ impl Pair {
         let told = (status.remaining(), Some(status.retry_after()), status.reset_after());
         let due = (expected.remaining, expected.retry_after, expected.reset_after);
         assert_eq!(told, due, "{:?}", self.limiter);
-        assert_eq!(status.is_new(), expected.reset_after.is_zero());
+        assert_eq!(status.is_fresh(), expected.reset_after.is_zero());
     }
 }
 

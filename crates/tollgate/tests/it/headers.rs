@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 use tollgate::{
-    Dialect, Gate, HeaderFields, HeaderStyle, Limit, Limiter, ManualClock, MemoryStore, Place,
-    Policy, Problem, Request, Rule, Timestamp, Verbosity,
+    Dialect, Gate, HeaderFields, HeaderStyle, Limit, Limiter, ManualClock, MemoryStore, Policy,
+    PolicyLocation, PolicyProblem, Request, Rule, Timestamp, Verbosity,
 };
 use tollgate_testkit::{any_limits, cases, manual, one_limit_of_each};
 
@@ -39,7 +39,7 @@ fn parameter(item: &Item, key: &str) -> Option<i64> {
 fn told(limiter: &Limiter, style: HeaderStyle, cost: u64) -> HeaderFields {
     let decision = limiter.check_n("ana", cost);
     let named = (limiter.name(), limiter.limit());
-    style.of_decision(named, &decision, limiter.store().clock())
+    style.for_decision(named, &decision, limiter.store().clock())
 }
 
 fn seconds(wait: Duration) -> i64 {
@@ -55,13 +55,13 @@ proptest! {
         for cost in costs {
             let decision = limiter.check_n("ana", cost);
             let named = (limiter.name(), limiter.limit());
-            let fields = HeaderStyle::new().of_decision(named, &decision, limiter.store().clock());
+            let fields = HeaderStyle::new().for_decision(named, &decision, limiter.store().clock());
             let of_limit = &items(fields.get("ratelimit").unwrap())[0];
             let of_policy = &items(fields.get("ratelimit-policy").unwrap())[0];
             prop_assert_eq!((name(of_limit), name(of_policy)), ("limit".into(), "limit".into()));
             let clamped = |number: u64| i64::try_from(number).unwrap_or(MOST).min(MOST);
             prop_assert_eq!(parameter(of_limit, "r"), Some(clamped(decision.remaining())));
-            let next = seconds(decision.next_after());
+            let next = seconds(decision.next_unit_after());
             prop_assert_eq!(parameter(of_limit, "t").unwrap_or(0), next);
             prop_assert!(parameter(of_policy, "w").unwrap() > 0);
             prop_assert!(parameter(of_policy, "q") >= parameter(of_limit, "r"));
@@ -82,16 +82,16 @@ proptest! {
         for (wait, cost) in steps {
             clock.advance(Duration::from_nanos(wait));
             let decision = limiter.check_n("ana", cost);
-            let (now, next) = (clock.now(), decision.next_after());
+            let (now, next) = (clock.now(), decision.next_unit_after());
             if next.is_zero() {
-                prop_assert!(limiter.status("ana").is_new());
+                prop_assert!(limiter.status("ana").is_fresh());
                 continue;
             }
             let remaining = || limiter.status("ana").remaining();
             prop_assert_eq!(remaining(), decision.remaining());
-            clock.set(now.after(next - Duration::from_nanos(1)));
+            clock.set(now.saturating_add(next - Duration::from_nanos(1)));
             prop_assert_eq!(remaining(), decision.remaining(), "not before");
-            clock.set(now.after(next));
+            clock.set(now.saturating_add(next));
             prop_assert!(remaining() > decision.remaining(), "then");
             clock.set(now);
         }
@@ -104,8 +104,8 @@ fn a_debt_is_paid_before_more_remains() {
         let (limiter, clock) = manual(limit);
         limiter.reserve("ana", 1).unwrap().settle(25);
         let denied = limiter.check("ana");
-        assert_eq!(Some(denied.next_after()), denied.retry_after(), "{:?}", limiter.limit());
-        clock.advance(denied.next_after() - Duration::from_nanos(1));
+        assert_eq!(Some(denied.next_unit_after()), denied.retry_after(), "{:?}", limiter.limit());
+        clock.advance(denied.next_unit_after() - Duration::from_nanos(1));
         assert_eq!(limiter.status("ana").remaining(), 0, "{:?}", limiter.limit());
         clock.advance(Duration::from_nanos(1));
         assert!(limiter.status("ana").remaining() > 0, "{:?}", limiter.limit());
@@ -136,7 +136,7 @@ fn each_dialect_says_the_same_in_its_own_words() {
     let limiter = store.limiter("api", Limit::fixed_window(3, Duration::from_secs(60))).unwrap();
     assert!(limiter.check_n("ana", 3).is_allowed());
     let all = |dialect| {
-        let fields = told(&limiter, HeaderStyle::new().dialect(dialect), 1);
+        let fields = told(&limiter, HeaderStyle::new().with_dialect(dialect), 1);
         fields.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>()
     };
     let retry = "retry-after: 60";
@@ -162,15 +162,15 @@ fn each_dialect_says_the_same_in_its_own_words() {
         let limit = ["x-ratelimit-limit: 3", "x-ratelimit-remaining: 0"].map(str::to_owned);
         [limit.to_vec(), vec![format!("x-ratelimit-reset: {reset}"), retry.into()]].concat()
     };
-    assert_eq!(all(Dialect::XDelta), x("60"));
-    assert_eq!(all(Dialect::XEpoch), x("946684860"), "the window's end, not a second before");
+    assert_eq!(all(Dialect::XSeconds), x("60"));
+    assert_eq!(all(Dialect::XTimestamp), x("946684860"), "the window's end, not a second before");
     assert_eq!(all(Dialect::Off), [retry]);
 }
 
 #[test]
 fn verbosity_decides_how_much_is_told() {
     let (limiter, _) = manual(Limit::per_hour(1));
-    let style = |verbosity| HeaderStyle::new().verbosity(verbosity);
+    let style = |verbosity| HeaderStyle::new().with_verbosity(verbosity);
     assert!(told(&limiter, style(Verbosity::Minimal), 1).is_empty(), "allowed");
     let minimal = told(&limiter, style(Verbosity::Minimal), 1);
     assert_eq!(minimal.iter().collect::<Vec<_>>(), [("retry-after", "3600")]);
@@ -180,8 +180,8 @@ fn verbosity_decides_how_much_is_told() {
 #[test]
 fn numbers_are_cut_to_what_a_structured_field_can_carry() {
     let (limiter, _) = manual(Limit::fixed_window(u64::MAX, Duration::from_secs(1)));
-    for dialect in [Dialect::Draft11, Dialect::Draft07, Dialect::Draft06, Dialect::XDelta] {
-        let fields = told(&limiter, HeaderStyle::new().dialect(dialect), 1);
+    for dialect in [Dialect::Draft11, Dialect::Draft07, Dialect::Draft06, Dialect::XSeconds] {
+        let fields = told(&limiter, HeaderStyle::new().with_dialect(dialect), 1);
         let text = fields.iter().map(|(_, value)| value).collect::<Vec<_>>().join(" ");
         let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
         let largest = numbers.map(|number| number.parse::<i64>().unwrap()).max();
@@ -226,7 +226,10 @@ fn a_policy_whose_names_cannot_be_quoted_is_refused() {
         let message = format!(
             "the name {called:?} has characters that headers cannot carry, use printable ASCII without \" and \\"
         );
-        assert_eq!(error.problems, [Problem { place: Place::Rule(0, "name"), message }]);
+        assert_eq!(
+            error.problems,
+            [PolicyProblem { place: PolicyLocation::Rule(0, "name"), message }]
+        );
     }
 }
 
@@ -236,7 +239,7 @@ fn gate() -> Gate {
         .rule(Rule::new("burst").key(["user"]).limit(Limit::per_second(2)))
         .rule(Rule::new("watched").key(["user"]).limit(Limit::per_second(1)).shadow());
     let store = MemoryStore::builder().clock(ManualClock::new()).build().unwrap();
-    Gate::on(store, policy).unwrap()
+    Gate::with_store(store, policy).unwrap()
 }
 
 #[test]
@@ -245,7 +248,7 @@ fn every_rule_that_decides_is_told_of_and_the_one_that_decided_comes_first() {
     let request = Request::new().with("user", "ana");
     let told = || {
         let ruling = gate.check(&request);
-        HeaderStyle::new().of_ruling(&ruling, gate.store().clock())
+        HeaderStyle::new().for_ruling(&ruling, gate.store().clock())
     };
     assert_eq!(told().get("ratelimit"), Some("\"burst\";r=1;t=1, \"hourly\";r=99;t=36"));
     let told = [told(), told()].map(|fields| fields.get("retry-after").map(str::to_owned));
@@ -256,7 +259,7 @@ fn every_rule_that_decides_is_told_of_and_the_one_that_decided_comes_first() {
 fn a_request_under_no_rule_is_told_nothing() {
     let gate = gate();
     let ruling = gate.check(&Request::new());
-    assert!(HeaderStyle::new().of_ruling(&ruling, gate.store().clock()).is_empty());
+    assert!(HeaderStyle::new().for_ruling(&ruling, gate.store().clock()).is_empty());
 }
 
 #[test]
@@ -264,11 +267,11 @@ fn a_block_is_told_as_long_as_it_lasts() {
     let hour = Duration::from_secs(3600);
     let rule = Rule::new("login").key(["user"]).limit(Limit::per_second(1)).block(hour);
     let store = MemoryStore::builder().clock(ManualClock::new()).build().unwrap();
-    let gate = Gate::on(store, Policy::new().rule(rule)).unwrap();
+    let gate = Gate::with_store(store, Policy::new().rule(rule)).unwrap();
     let request = Request::new().with("user", "ana");
     assert!(gate.check(&request).is_allowed());
     let ruling = gate.check(&request);
-    let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+    let fields = HeaderStyle::new().for_ruling(&ruling, gate.store().clock());
     assert_eq!(fields.get("ratelimit"), Some("\"login\";r=0;t=3600"));
     assert_eq!(fields.get("retry-after"), Some("3600"));
 }
@@ -281,13 +284,13 @@ fn a_hundred_rules_are_told_of_in_a_bounded_header() {
     let policy = rules.fold(Policy::new(), Policy::rule);
     let gate = Gate::new(policy).unwrap();
     let ruling = gate.check(&Request::new());
-    let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+    let fields = HeaderStyle::new().for_ruling(&ruling, gate.store().clock());
     assert_eq!(items(fields.get("ratelimit").unwrap()).len(), 16);
 }
 
 #[test]
 fn a_dialect_is_named_or_the_error_says_which_there_are() {
-    assert_eq!("x-epoch".parse(), Ok(Dialect::XEpoch));
+    assert_eq!("x-epoch".parse(), Ok(Dialect::XTimestamp));
     assert_eq!("minimal".parse(), Ok(Verbosity::Minimal));
     let error = "draft-12".parse::<Dialect>().unwrap_err().to_string();
     assert_eq!(
@@ -309,7 +312,7 @@ fn rules_without_a_public_name_have_numbers_that_stay_theirs_in_every_response()
     let gate = Gate::new(policy).unwrap();
     let told = |attributes: &[(&str, &str)], field: &str| -> Vec<String> {
         let ruling = gate.check(&attributes.iter().copied().collect::<Request<'_>>());
-        let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+        let fields = HeaderStyle::new().for_ruling(&ruling, gate.store().clock());
         items(fields.get(field).unwrap()).iter().map(name).collect()
     };
     let all: Vec<_> =
@@ -328,7 +331,10 @@ fn deciding_rule_comes_first_if_its_name_is_hidden() {
     let rule = |name: &str, count| Rule::new(name).public_name("").limit(Limit::per_minute(count));
     let gate = Gate::new(Policy::new().rule(rule("wide", 60)).rule(rule("narrow", 1))).unwrap();
     let ruling = gate.check(&Request::new());
-    let fields = HeaderStyle::new().of_ruling(&ruling, gate.store().clock());
+    let fields = HeaderStyle::new().for_ruling(&ruling, gate.store().clock());
     let names: Vec<_> = items(fields.get("ratelimit").unwrap()).iter().map(name).collect();
-    assert_eq!((ruling.rule(), names), (Some("narrow"), vec!["limit-2".into(), "limit-1".into()]));
+    assert_eq!(
+        (ruling.decided_by_name(), names),
+        (Some("narrow"), vec!["limit-2".into(), "limit-1".into()])
+    );
 }

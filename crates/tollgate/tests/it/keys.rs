@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate::{Key, KeyName, Limit, Limiter, ManualClock, Part};
+use tollgate::{Key, KeyName, KeyPart, Limit, Limiter, ManualClock};
 use tollgate_testkit::cases;
 
 fn limiter() -> Limiter {
@@ -112,7 +112,7 @@ fn the_name_of_a_list_in_a_list_shows_its_length_and_is_the_key_again() {
 fn a_type_of_somebody_s_own_is_the_key_that_its_parts_are() {
     struct Tenant(&'static str, u32);
     impl Key for Tenant {
-        fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+        fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
             (self.0, self.1).parts(part);
         }
     }
@@ -318,7 +318,7 @@ fn the_name_of_a_key_of_256_bytes_is_the_key_again() {
 
 #[test]
 fn without_names_every_name_is_empty() {
-    let limiter = Limiter::builder(Limit::per_hour(9)).without_names().build().unwrap();
+    let limiter = Limiter::builder(Limit::per_hour(9)).discard_key_names().build().unwrap();
     assert!(limiter.check("ana").is_allowed());
     let (name, status) = limiter.keys().next().unwrap();
     assert_eq!((name, status.used()), (KeyName::default(), 1));
@@ -336,12 +336,12 @@ enum Piece {
 struct Pieces(Vec<Piece>);
 
 impl Key for Pieces {
-    fn parts(&self, part: &mut impl FnMut(Part<'_>)) {
+    fn parts(&self, part: &mut impl FnMut(KeyPart<'_>)) {
         for piece in &self.0 {
             match piece {
-                Piece::Bytes(bytes) => part(Part::Bytes(bytes)),
-                Piece::Number(number) => part(Part::Number(*number)),
-                Piece::Ip(ip) => part(Part::Ip(*ip)),
+                Piece::Bytes(bytes) => part(KeyPart::Bytes(bytes)),
+                Piece::Number(number) => part(KeyPart::Number(*number)),
+                Piece::Ip(ip) => part(KeyPart::Ip(*ip)),
             }
         }
     }
@@ -451,7 +451,7 @@ fn checking_each_is_checking_many() {
         limiter.build().unwrap()
     });
     let mut each = Vec::new();
-    limiters[0].check_each(&charges, |decision| each.push(format!("{decision:?}")));
+    limiters[0].for_each_decision(&charges, |decision| each.push(format!("{decision:?}")));
     let many = limiters[1].check_many_n(&charges);
     assert_eq!(each, many.iter().map(|decision| format!("{decision:?}")).collect::<Vec<_>>());
 }

@@ -24,7 +24,7 @@ fn late_wake_up_serves_every_waiter_whose_unit_has_come() {
     assert!(tasks[1].poll().unwrap().is_ok());
     assert!(tasks[2].poll().unwrap().is_ok());
     assert!(tasks[3].poll().is_none());
-    assert_eq!(clock.next_wake(), Some(clock.now().after(SECOND / 2)));
+    assert_eq!(clock.next_timer(), Some(clock.now().saturating_add(SECOND / 2)));
     assert_eq!(limiter.check("ana").retry_after(), Some(SECOND / 2));
 }
 
@@ -42,7 +42,7 @@ fn newcomer_serves_the_waiters_whose_units_have_come() {
 #[test]
 fn late_wake_up_meets_a_deadline_that_the_unit_came_before() {
     let (limiter, clock, mut tasks) = queue_of(1);
-    let mut last = Task::waiting(limiter.acquire("ana").within(2 * SECOND));
+    let mut last = Task::waiting(limiter.acquire("ana").timeout(2 * SECOND));
     clock.advance(3 * SECOND);
     assert!(tasks[0].poll().unwrap().is_ok());
     assert!(last.poll().unwrap().is_ok());
@@ -52,7 +52,7 @@ fn late_wake_up_meets_a_deadline_that_the_unit_came_before() {
 fn every_wait_that_is_refused_is_refused_at_once() {
     let (limiter, clock) = manual(Limit::per_second(1000).burst(1));
     let within = Duration::from_millis(500);
-    let acquire = || Task::new(limiter.acquire("ana").within(within));
+    let acquire = || Task::new(limiter.acquire("ana").timeout(within));
     let mut tasks: Vec<Task> = (0..1000).map(|_| acquire()).collect();
     let at_once: Vec<_> = tasks.iter_mut().map(Task::poll).collect();
     let refused = at_once.iter().flatten().filter(|answer| answer.is_err()).count();
@@ -70,7 +70,7 @@ fn every_wait_that_is_refused_is_refused_at_once() {
             Some(answer) => answer.is_err(),
             None => true,
         });
-        assert!(clock.next_wake().is_some() || waiting.is_empty());
+        assert!(clock.next_timer().is_some() || waiting.is_empty());
     }
 }
 
@@ -80,7 +80,7 @@ fn check_before_a_late_wake_up_is_served_first() {
     clock.advance(SECOND + SECOND / 2);
     assert!(limiter.check("ana").is_allowed());
     assert!(tasks[0].poll().is_none(), "the state has seen a later instant");
-    assert_eq!(clock.next_wake(), Some(clock.now().after(SECOND)));
+    assert_eq!(clock.next_timer(), Some(clock.now().saturating_add(SECOND)));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn units_that_time_has_refilled_are_not_returned_again() {
     let (limiter, clock, mut tasks) = queue_of(2);
     clock.advance(2 * SECOND + SECOND / 2);
     let last = tasks.pop().unwrap();
-    assert!(limiter.acquire("ana").within(SECOND / 4).wait().is_err(), "serves both");
+    assert!(limiter.acquire("ana").timeout(SECOND / 4).wait().is_err(), "serves both");
     drop(tasks.pop());
     assert_eq!(limiter.check("ana").retry_after(), Some(SECOND / 2), "the other was due at 2 s");
     drop(last);
@@ -168,9 +168,9 @@ impl LateRun {
     }
 
     fn advance(&mut self, by: u64) {
-        let until = self.clock.now().after(Duration::from_millis(by));
+        let until = self.clock.now().saturating_add(Duration::from_millis(by));
         while !self.is_late
-            && let Some(next) = self.clock.next_wake().filter(|next| *next <= until)
+            && let Some(next) = self.clock.next_timer().filter(|next| *next <= until)
         {
             self.clock.set(next);
             self.settle();
@@ -183,7 +183,7 @@ impl LateRun {
             LateStep::Acquire { cost, within } => {
                 let acquire: Acquire = self.limiter.acquire("ana").cost(cost);
                 let acquire = match within {
-                    Some(within) => acquire.within(Duration::from_millis(within)),
+                    Some(within) => acquire.timeout(Duration::from_millis(within)),
                     None => acquire,
                 };
                 let mut task = Task::new(acquire);
@@ -216,7 +216,7 @@ impl LateRun {
 fn told(answer: Result<Decision, AcquireError>) -> String {
     match answer {
         Ok(decision) => format!("{:?}", figures(&decision)),
-        Err(AcquireError::TooLate { .. }) => "too late".to_owned(),
+        Err(AcquireError::DeadlineExceeded { .. }) => "too late".to_owned(),
         Err(error) => error.to_string(),
     }
 }
@@ -232,7 +232,7 @@ fn limit() -> impl Strategy<Value = Limit> {
         2 => Limit::leaky_bucket(count, window).burst(burst),
         3 => Limit::leaky_queue(count, window).burst(burst),
         4 => Limit::fixed_window(count, window),
-        5 => Limit::fixed_window(count, window).from_first(),
+        5 => Limit::fixed_window(count, window).starting_at_first_request(),
         6 => Limit::sliding_log(count, window),
         _ if burst == 1 => Limit::calendar(count, CalendarUnit::Minute),
         _ => Limit::sliding_counter(count, window),

@@ -52,9 +52,12 @@ fn a_leaky_bucket_meters_unless_it_is_a_queue() {
 fn a_fixed_window_starts_at_the_epoch_unless_it_says_first() {
     writes(&Limit::fixed_window(5, MINUTE), "5/min fixed_window");
     reads("5/min fixed_window epoch", &Limit::fixed_window(5, MINUTE));
-    writes(&Limit::fixed_window(5, MINUTE).from_first(), "5/min fixed_window first");
-    reads("5/min fixed_window align first", &Limit::fixed_window(5, MINUTE).from_first());
-    reads("5/min first", &Limit::fixed_window(5, MINUTE).from_first());
+    writes(&Limit::fixed_window(5, MINUTE).starting_at_first_request(), "5/min fixed_window first");
+    reads(
+        "5/min fixed_window align first",
+        &Limit::fixed_window(5, MINUTE).starting_at_first_request(),
+    );
+    reads("5/min first", &Limit::fixed_window(5, MINUTE).starting_at_first_request());
 }
 
 #[test]
@@ -233,7 +236,8 @@ fn a_text_that_is_too_long_is_refused() {
 #[test]
 fn an_impossible_limit_can_still_be_written() {
     assert_eq!(Limit::token_bucket(0, Duration::ZERO).burst(0).to_string(), "0/0s burst 0");
-    let longest = Limit::sliding_log(u64::MAX, Duration::MAX).from_first().to_string();
+    let longest =
+        Limit::sliding_log(u64::MAX, Duration::MAX).starting_at_first_request().to_string();
     assert!(longest.ends_with("ns sliding_log first"), "{longest}");
 }
 
@@ -255,7 +259,7 @@ fn buckets_and_windows() -> impl Strategy<Value = Limit> {
         Limit::leaky_bucket,
         Limit::leaky_queue,
         Limit::fixed_window,
-        |count, window| Limit::fixed_window(count, window).from_first(),
+        |count, window| Limit::fixed_window(count, window).starting_at_first_request(),
         Limit::sliding_log,
         Limit::sliding_counter,
     ];

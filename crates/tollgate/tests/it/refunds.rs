@@ -25,7 +25,7 @@ fn a_refund_of_a_key_never_seen_does_nothing() {
     for limit in one_limit_of_each() {
         let (limiter, _) = manual(limit);
         limiter.refund("ana", 3);
-        assert!(limiter.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh());
         assert!(limiter.store().is_empty());
     }
 }
@@ -62,10 +62,10 @@ fn a_counter_gives_back_from_the_current_window_before_the_previous() {
 
 #[test]
 fn a_window_that_gave_back_all_begins_anew_with_the_next_request() {
-    let (limiter, clock) = manual(Limit::fixed_window(1, MINUTE).from_first());
+    let (limiter, clock) = manual(Limit::fixed_window(1, MINUTE).starting_at_first_request());
     assert!(limiter.check("ana").is_allowed());
     limiter.refund("ana", 1);
-    assert!(limiter.status("ana").is_new());
+    assert!(limiter.status("ana").is_fresh());
     clock.advance(SECOND);
     assert_eq!(limiter.check("ana").reset_after(), MINUTE, "the key was as good as new");
 }

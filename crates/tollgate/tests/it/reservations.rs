@@ -33,7 +33,7 @@ fn what_is_committed_stays_taken() {
 fn what_is_cancelled_comes_back() {
     for (limiter, _) in each() {
         limiter.reserve("ana", 4).unwrap().cancel();
-        assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
+        assert!(limiter.status("ana").is_fresh(), "{:?}", limiter.limit());
     }
 }
 
@@ -41,7 +41,7 @@ fn what_is_cancelled_comes_back() {
 fn what_is_dropped_comes_back() {
     for (limiter, _) in each() {
         drop(limiter.reserve("ana", 4).unwrap());
-        assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
+        assert!(limiter.status("ana").is_fresh(), "{:?}", limiter.limit());
     }
 }
 
@@ -57,7 +57,7 @@ fn settling_for_less_gives_the_difference_back() {
 fn settling_for_nothing_gives_everything_back() {
     for (limiter, _) in each() {
         limiter.reserve("ana", 8).unwrap().settle(0);
-        assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
+        assert!(limiter.status("ana").is_fresh(), "{:?}", limiter.limit());
     }
 }
 
@@ -130,7 +130,7 @@ fn a_reservation_without_a_time_of_its_own_times_out_after_a_minute() {
     let (limiter, clock) = manual(Limit::per_hour(10));
     std::mem::forget(limiter.reserve("ana", 10).unwrap());
     clock.advance(MINUTE);
-    assert!(limiter.status("ana").is_new());
+    assert!(limiter.status("ana").is_fresh());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn many_forgotten_reservations_all_come_back() {
     let (limiter, clock) = manual(Limit::per_hour(100));
     (0..100).for_each(|_| std::mem::forget(limiter.reserve("ana", 1).unwrap()));
     clock.advance(MINUTE);
-    assert!(limiter.status("ana").is_new());
+    assert!(limiter.status("ana").is_fresh());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_is_committed_after_the_time_out_is_charged_anew() {
     for (limiter, clock) in each() {
         let late = limiter.reserve_for("ana", 4, Duration::from_millis(1)).unwrap();
         clock.advance(Duration::from_millis(1));
-        assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
+        assert!(limiter.status("ana").is_fresh(), "{:?}", limiter.limit());
         late.commit();
         assert_eq!(limiter.status("ana").used(), 4, "{:?}", limiter.limit());
     }
@@ -165,7 +165,10 @@ fn what_is_cancelled_after_the_time_out_comes_back_only_once() {
 
 #[test]
 fn what_a_window_took_is_not_given_back_to_the_next() {
-    for limit in [Limit::fixed_window(10, MINUTE), Limit::fixed_window(10, MINUTE).from_first()] {
+    for limit in [
+        Limit::fixed_window(10, MINUTE),
+        Limit::fixed_window(10, MINUTE).starting_at_first_request(),
+    ] {
         let (limiter, clock) = manual(limit);
         let reservation = limiter.reserve_for("ana", 4, 10 * MINUTE).unwrap();
         clock.advance(MINUTE);
@@ -191,7 +194,7 @@ fn a_reset_key_has_nothing_to_give_back() {
         let reservation = limiter.reserve("ana", 4).unwrap();
         limiter.reset("ana");
         reservation.cancel();
-        assert!(limiter.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh());
         assert_eq!(limiter.status("ana").remaining(), 10);
     }
 }
@@ -202,7 +205,7 @@ fn a_cancelled_reservation_wakes_who_waits() {
     let reservation = limiter.reserve("ana", 1).unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| limiter.acquire("ana").wait());
-        eventually("a thread that sleeps on the clock", || clock.next_wake());
+        eventually("a thread that sleeps on the clock", || clock.next_timer());
         reservation.cancel();
         assert!(waiter.join().unwrap().is_ok());
     });
@@ -237,7 +240,7 @@ fn raising_goes_into_debt_and_a_drop_gives_all_of_it_back() {
         reservation.raise_to(40);
         assert!(!limiter.check("ana").is_allowed());
         drop(reservation);
-        assert!(limiter.status("ana").is_new(), "{:?}", limiter.limit());
+        assert!(limiter.status("ana").is_fresh(), "{:?}", limiter.limit());
     }
 }
 
@@ -247,7 +250,7 @@ fn raising_what_has_timed_out_charges_all_of_it_anew() {
         let mut reservation = limiter.reserve_for("ana", 3, Duration::from_millis(1)).unwrap();
         clock.advance(Duration::from_millis(1));
         assert!(limiter.check("ben").is_allowed(), "any call sees that it has");
-        assert!(limiter.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh());
         reservation.raise_to(7);
         assert_eq!(limiter.status("ana").used(), 7, "{:?}", limiter.limit());
         reservation.commit();

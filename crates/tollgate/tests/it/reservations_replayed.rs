@@ -103,7 +103,7 @@ impl Run {
         if let Ok(reservation) = made {
             self.take(units, Some(self.made.len()));
             self.made.push(Some(reservation));
-            self.until.push(Some(self.clock.now().after(TIMEOUT).as_nanos()));
+            self.until.push(Some(self.clock.now().saturating_add(TIMEOUT).as_nanos()));
         }
     }
 
@@ -113,7 +113,7 @@ impl Run {
         reservation.raise_to(units);
         if units > before {
             let more = if self.until[ticket].is_some() { units - before } else { units };
-            let minute = self.clock.now().after(Duration::from_secs(60)).as_nanos();
+            let minute = self.clock.now().saturating_add(Duration::from_secs(60)).as_nanos();
             self.until[ticket].get_or_insert(minute);
             self.take(more, Some(ticket));
         }

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns when a thread sleeps on `clock`.
 fn until_somebody_sleeps(clock: &ManualClock) {
-    eventually("a thread that sleeps on the clock", || clock.next_wake());
+    eventually("a thread that sleeps on the clock", || clock.next_timer());
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_thread_waits_until_its_units_are_there() {
     thread::scope(|scope| {
         let waiter = scope.spawn(|| limiter.acquire("ana").wait());
         until_somebody_sleeps(&clock);
-        assert_eq!(clock.next_wake(), Some(clock.now().after(SECOND)));
+        assert_eq!(clock.next_timer(), Some(clock.now().saturating_add(SECOND)));
         clock.advance(SECOND);
         assert!(waiter.join().unwrap().unwrap().is_allowed());
     });
@@ -34,7 +34,7 @@ fn a_thread_waits_for_its_turn_in_a_queue() {
     thread::scope(|scope| {
         let waiter = scope.spawn(|| limiter.acquire("ana").wait());
         until_somebody_sleeps(&clock);
-        assert_eq!(clock.next_wake(), Some(clock.now().after(2 * SECOND)));
+        assert_eq!(clock.next_timer(), Some(clock.now().saturating_add(2 * SECOND)));
         clock.advance(2 * SECOND);
         assert_eq!(waiter.join().unwrap().unwrap().delay(), 2 * SECOND);
     });
@@ -47,7 +47,7 @@ fn many_threads_are_all_served() {
         let waiters: Vec<_> =
             (0..8).map(|_| scope.spawn(|| limiter.acquire("ana").wait().is_ok())).collect();
         eventually("the end of all threads", || {
-            if clock.next_wake().is_some() {
+            if clock.next_timer().is_some() {
                 clock.advance(SECOND);
             }
             waiters.iter().all(thread::ScopedJoinHandle::is_finished)
@@ -68,16 +68,16 @@ fn a_thread_on_the_machine_s_clock_is_served() {
 fn a_wait_that_cannot_end_in_time_is_refused_at_once() {
     let (limiter, _) = manual(Limit::per_second(1));
     assert!(limiter.check("ana").is_allowed());
-    let refused = limiter.acquire("ana").within(SECOND - Duration::from_nanos(1)).wait();
-    assert_eq!(refused.unwrap_err(), AcquireError::TooLate { ready_after: SECOND });
+    let refused = limiter.acquire("ana").timeout(SECOND - Duration::from_nanos(1)).wait();
+    assert_eq!(refused.unwrap_err(), AcquireError::DeadlineExceeded { ready_after: SECOND });
 }
 
 #[test]
 fn a_turn_that_comes_too_late_is_refused_at_once_and_not_taken() {
     let (limiter, _) = manual(Limit::leaky_queue(1, SECOND).burst(5));
     assert!(limiter.check_n("ana", 3).is_allowed());
-    let refused = limiter.acquire("ana").within(2 * SECOND).wait();
-    assert_eq!(refused.unwrap_err(), AcquireError::TooLate { ready_after: 3 * SECOND });
+    let refused = limiter.acquire("ana").timeout(2 * SECOND).wait();
+    assert_eq!(refused.unwrap_err(), AcquireError::DeadlineExceeded { ready_after: 3 * SECOND });
     assert_eq!(limiter.status("ana").used(), 3);
 }
 
@@ -85,12 +85,12 @@ fn a_turn_that_comes_too_late_is_refused_at_once_and_not_taken() {
 fn a_wait_that_a_reservation_may_end_in_time_is_not_refused() {
     let (limiter, clock) = manual(Limit::per_hour(1));
     std::mem::forget(limiter.reserve_for("ana", 1, SECOND).unwrap());
-    let refused = limiter.acquire("ana").within(SECOND / 2).wait();
-    assert_eq!(refused.unwrap_err(), AcquireError::TooLate { ready_after: SECOND });
+    let refused = limiter.acquire("ana").timeout(SECOND / 2).wait();
+    assert_eq!(refused.unwrap_err(), AcquireError::DeadlineExceeded { ready_after: SECOND });
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| limiter.acquire("ana").within(10 * SECOND).wait());
+        let waiter = scope.spawn(|| limiter.acquire("ana").timeout(10 * SECOND).wait());
         until_somebody_sleeps(&clock);
-        assert_eq!(clock.next_wake(), Some(clock.now().after(SECOND)));
+        assert_eq!(clock.next_timer(), Some(clock.now().saturating_add(SECOND)));
         clock.advance(SECOND);
         assert!(waiter.join().unwrap().is_ok());
     });
@@ -100,7 +100,7 @@ fn a_wait_that_a_reservation_may_end_in_time_is_not_refused() {
 fn a_full_queue_refuses_at_once() {
     let (limiter, _) = manual(Limit::per_second(1));
     assert!(limiter.check("ana").is_allowed());
-    let refused = limiter.acquire("ana").queue(0).wait();
+    let refused = limiter.acquire("ana").max_waiters(0).wait();
     assert_eq!(refused.unwrap_err(), AcquireError::QueueFull { waiting: 0 });
 }
 
@@ -201,7 +201,7 @@ pub(crate) mod futures {
             let woken = tasks[served].wake_ups();
             wake_ups += woken;
             if woken == 0 {
-                clock.set(clock.next_wake().expect("the head sleeps"));
+                clock.set(clock.next_timer().expect("the head sleeps"));
             } else if tasks[served].poll().is_some() {
                 served += 1;
             }
@@ -229,30 +229,30 @@ pub(crate) mod futures {
     #[test]
     fn a_bounded_queue_refuses_the_one_too_many() {
         let (limiter, _, _tasks) = queue_of(2);
-        let mut third = Task::new(limiter.acquire("ana").queue(2));
+        let mut third = Task::new(limiter.acquire("ana").max_waiters(2));
         assert_eq!(third.poll().unwrap().unwrap_err(), AcquireError::QueueFull { waiting: 2 });
     }
 
     #[test]
     fn a_deadline_counts_those_who_wait_before() {
         let (limiter, _, _tasks) = queue_of(2);
-        let mut hasty = Task::new(limiter.acquire("ana").within(2 * SECOND));
+        let mut hasty = Task::new(limiter.acquire("ana").timeout(2 * SECOND));
         let refused = hasty.poll().unwrap().unwrap_err();
-        assert_eq!(refused, AcquireError::TooLate { ready_after: 3 * SECOND });
-        Task::waiting(limiter.acquire("ana").within(3 * SECOND));
+        assert_eq!(refused, AcquireError::DeadlineExceeded { ready_after: 3 * SECOND });
+        Task::waiting(limiter.acquire("ana").timeout(3 * SECOND));
     }
 
     #[test]
     fn who_is_not_served_in_time_is_told_when_it_could_have_been() {
         let (limiter, clock, mut tasks) = queue_of(1);
-        let mut late = Task::waiting(limiter.acquire("ana").within(2 * SECOND));
+        let mut late = Task::waiting(limiter.acquire("ana").timeout(2 * SECOND));
         for _ in 0..2 {
             clock.advance(SECOND);
             assert!(limiter.check("ana").is_allowed(), "others do not queue");
         }
         assert!(tasks[0].poll().is_none());
         let refused = late.poll().unwrap().unwrap_err();
-        assert_eq!(refused, AcquireError::TooLate { ready_after: 2 * SECOND });
+        assert_eq!(refused, AcquireError::DeadlineExceeded { ready_after: 2 * SECOND });
     }
 
     #[test]
@@ -293,7 +293,7 @@ pub(crate) mod futures {
         let (limiter, clock, tasks) = queue_of(3);
         drop(tasks);
         clock.advance(SECOND);
-        assert!(limiter.status("ana").is_new());
+        assert!(limiter.status("ana").is_fresh());
     }
 
     #[test]
@@ -350,10 +350,10 @@ pub(crate) mod futures {
     fn a_deadline_holds_though_somebody_took_the_units_meanwhile() {
         let (limiter, clock) = manual(Limit::leaky_queue(1, SECOND).burst(1));
         assert!(limiter.check_n("ana", 2).is_allowed());
-        let mut waiter = Task::waiting(limiter.acquire("ana").within(2 * SECOND));
+        let mut waiter = Task::waiting(limiter.acquire("ana").timeout(2 * SECOND));
         clock.advance(SECOND);
         assert!(limiter.check("ana").is_allowed());
-        let too_late = AcquireError::TooLate { ready_after: 2 * SECOND };
+        let too_late = AcquireError::DeadlineExceeded { ready_after: 2 * SECOND };
         assert_eq!(waiter.poll().unwrap().unwrap_err(), too_late, "as soon as that is known");
     }
 

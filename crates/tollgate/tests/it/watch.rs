@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tollgate::{Gate, Policy, Reload, Watch};
+use tollgate::{Gate, Policy, PolicyWatcher, ReloadEvent};
 use tollgate_testkit::{DEADLINE, eventually};
 
 /// The text of a policy with one rule.
@@ -23,8 +23,8 @@ fn policy(rule: &str) -> String {
 struct Watched {
     dir: TempDir,
     path: PathBuf,
-    reloads: Receiver<Reload>,
-    watch: Option<Watch>,
+    reloads: Receiver<ReloadEvent>,
+    watch: Option<PolicyWatcher>,
 }
 
 impl Watched {
@@ -34,7 +34,7 @@ impl Watched {
         prepare(dir.path());
         let path = dir.path().join("limits.toml");
         let (events, reloads) = mpsc::channel();
-        let watch = Watch::start(&path, move |reload| drop(events.send(reload))).unwrap();
+        let watch = PolicyWatcher::start(&path, move |reload| drop(events.send(reload))).unwrap();
         Watched { dir, path, reloads, watch: Some(watch) }
     }
 
@@ -52,10 +52,10 @@ impl Watched {
     }
 
     /// The rule's name, or the error without the name of the file.
-    fn report(&self, reload: Reload) -> String {
+    fn report(&self, reload: ReloadEvent) -> String {
         match reload {
-            Reload::Changed(loaded) => loaded.policy.rules[0].name.clone(),
-            Reload::Refused(error) => {
+            ReloadEvent::Loaded(loaded) => loaded.policy.rules[0].name.clone(),
+            ReloadEvent::Rejected(error) => {
                 let error = error.to_string();
                 error.strip_prefix(self.path.to_str().unwrap()).unwrap().to_owned()
             }
@@ -146,7 +146,7 @@ fn a_link_above_the_file_counts_too_and_so_does_what_it_leads_to() {
     symlink("1", dir.path().join("current")).unwrap();
     let path = dir.path().join("current/limits.toml");
     let (events, reloads) = mpsc::channel();
-    let watch = Watch::start(&path, move |reload| drop(events.send(reload))).unwrap();
+    let watch = PolicyWatcher::start(&path, move |reload| drop(events.send(reload))).unwrap();
     let watched = Watched { dir, path, reloads, watch: Some(watch) };
     assert_eq!(watched.next(), "1");
 
@@ -187,7 +187,7 @@ fn a_file_is_never_taken_while_half_of_it_is_written() {
     });
     loop {
         let reload = watched.reloads.recv_timeout(DEADLINE).expect("a report in time");
-        let Reload::Changed(loaded) = reload else { panic!("{reload:?}") };
+        let ReloadEvent::Loaded(loaded) = reload else { panic!("{reload:?}") };
         assert_eq!(loaded.policy.rules.len(), 2);
         if loaded.policy.rules[1].name == "rule-499" {
             break;
@@ -227,7 +227,7 @@ fn an_empty_file_that_stays_so_is_a_policy_without_rules() {
     let watched = Watched::plain();
     watched.write("");
     let reload = watched.reloads.recv_timeout(DEADLINE).expect("a report in time");
-    let Reload::Changed(loaded) = reload else { panic!("{reload:?}") };
+    let ReloadEvent::Loaded(loaded) = reload else { panic!("{reload:?}") };
     assert_eq!(loaded.policy, Policy::new());
 }
 
@@ -241,10 +241,10 @@ fn the_same_content_is_not_reported() {
     let other = watched.dir.path().join("other.toml");
     fs::write(&other, policy("other")).unwrap();
     let (events, reloads) = mpsc::channel();
-    let _watch = Watch::start(&other, move |reload| drop(events.send(reload))).unwrap();
+    let _watch = PolicyWatcher::start(&other, move |reload| drop(events.send(reload))).unwrap();
     for rule in ["other", "another"] {
         let reload = reloads.recv_timeout(DEADLINE).unwrap();
-        let Reload::Changed(loaded) = reload else { panic!("{reload:?}") };
+        let ReloadEvent::Loaded(loaded) = reload else { panic!("{reload:?}") };
         assert_eq!(loaded.policy.rules[0].name, rule);
         fs::write(&other, policy("another")).unwrap();
     }
@@ -269,7 +269,7 @@ fn a_directory_that_is_removed_or_renamed_is_found_again() {
     let path = home.join("limits.toml");
     fs::write(&path, policy("first")).unwrap();
     let (events, reloads) = mpsc::channel();
-    let watch = Watch::start(&path, move |reload| drop(events.send(reload))).unwrap();
+    let watch = PolicyWatcher::start(&path, move |reload| drop(events.send(reload))).unwrap();
     let watched = Watched { dir, path, reloads, watch: Some(watch) };
     assert_eq!(watched.next(), "first");
 
@@ -306,9 +306,9 @@ fn nothing_is_reported_after_a_watch_is_dropped() {
 fn a_watch_may_be_dropped_by_what_it_calls() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("limits.toml");
-    let (hand_over, watches) = mpsc::channel::<Watch>();
+    let (hand_over, watches) = mpsc::channel::<PolicyWatcher>();
     let (done, is_done) = mpsc::channel();
-    let watch = Watch::start(&path, move |_| {
+    let watch = PolicyWatcher::start(&path, move |_| {
         drop(watches.recv());
         done.send(()).unwrap();
     });
@@ -324,22 +324,22 @@ fn a_gate_follows_its_file_and_keeps_its_policy_where_that_is_bad() {
     let gate = Gate::new(Policy::load(&path).unwrap().policy).unwrap();
     let in_force = |gate: &Gate| gate.policy().rules[0].name.clone();
     let (events, reloads) = mpsc::channel();
-    let _watch = gate.follow(&path, move |reload| drop(events.send(reload))).unwrap();
+    let _watch = gate.watch_file(&path, move |reload| drop(events.send(reload))).unwrap();
 
     // The first report is about a change: what was in force already is none.
     fs::write(&path, policy("second")).unwrap();
     let reload = reloads.recv_timeout(DEADLINE).unwrap();
-    assert!(matches!(reload, Reload::Changed(_)), "{reload:?}");
+    assert!(matches!(reload, ReloadEvent::Loaded(_)), "{reload:?}");
     assert_eq!(in_force(&gate), "second");
 
     fs::write(&path, "limt = 5").unwrap();
     let reload = reloads.recv_timeout(DEADLINE).unwrap();
-    assert!(matches!(reload, Reload::Refused(_)), "{reload:?}");
+    assert!(matches!(reload, ReloadEvent::Rejected(_)), "{reload:?}");
     assert_eq!(in_force(&gate), "second");
 
     fs::write(&path, policy("third")).unwrap();
     let reload = reloads.recv_timeout(DEADLINE).unwrap();
-    assert!(matches!(reload, Reload::Changed(_)), "{reload:?}");
+    assert!(matches!(reload, ReloadEvent::Loaded(_)), "{reload:?}");
     assert_eq!(in_force(&gate), "third");
 }
 
@@ -354,11 +354,11 @@ fn what_is_put_in_force_by_hand_stays_until_the_file_changes() {
     for _ in 0..4 {
         gate.replace(first.clone()).unwrap();
         let (events, reloads) = mpsc::channel();
-        let watch = gate.follow(&path, move |reload| drop(events.send(reload))).unwrap();
+        let watch = gate.watch_file(&path, move |reload| drop(events.send(reload))).unwrap();
         gate.replace(Policy::new()).unwrap();
         fs::write(&path, policy("second")).unwrap();
         match reloads.recv_timeout(DEADLINE).unwrap() {
-            Reload::Changed(loaded) => assert_eq!(loaded.policy.rules[0].name, "second"),
+            ReloadEvent::Loaded(loaded) => assert_eq!(loaded.policy.rules[0].name, "second"),
             other => panic!("{other:?}"),
         }
         drop(watch);
@@ -374,8 +374,8 @@ fn an_envoy_file_is_followed_as_it_is_loaded() {
     let path = dir.path().join("ratelimit.yaml");
     fs::write(&path, yaml).unwrap();
     let (events, reloads) = mpsc::channel();
-    let _watch = Watch::start(&path, move |reload| drop(events.send(reload))).unwrap();
+    let _watch = PolicyWatcher::start(&path, move |reload| drop(events.send(reload))).unwrap();
     let reload = reloads.recv_timeout(DEADLINE).unwrap();
-    let Reload::Changed(loaded) = reload else { panic!("{reload:?}") };
+    let ReloadEvent::Loaded(loaded) = reload else { panic!("{reload:?}") };
     assert_eq!(loaded.policy, Policy::load(&path).unwrap().policy);
 }

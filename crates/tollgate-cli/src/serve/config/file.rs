@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate::{EnvoyFolder, Finding, Loaded, Policy};
+use tollgate::{Diagnostic, EnvoyFolder, LoadedPolicy, Policy};
 use tollgate_redis::{RedisGate, RedisStore};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,13 +21,13 @@ pub(super) struct ConfigFile {
     pub(super) holds_policy: bool,
     pub(super) warnings: Vec<String>,
     /// Also what is wrong with the policy, by line.
-    pub(super) wrong: Vec<Finding>,
+    pub(super) wrong: Vec<Diagnostic>,
 }
 
 /// Reads a policy file and looks at the settings of a server in it, if there are any: the policy that
 /// they name is the one that is read then, for the store that they name. The findings say
 /// everything that is wrong with any of it.
-pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
+pub(crate) fn read_both(path: &Path) -> Result<LoadedPolicy, Vec<Diagnostic>> {
     let loaded = policy_file::read(path);
     let is_toml = !matches!(path.extension().and_then(|it| it.to_str()), Some("yaml" | "yml"));
     // A pipe cannot be read twice.
@@ -50,7 +50,7 @@ pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
                 true => EnvoyFolder::new(folder).strict().load().map(|read| read.loaded),
                 false => Policy::load_envoy_folder(folder),
             };
-            Some(loaded.map_err(|error| error.findings))
+            Some(loaded.map_err(|error| error.diagnostics))
         }
         _ => None,
     };
@@ -71,13 +71,13 @@ pub(crate) fn read_both(path: &Path) -> Result<Loaded, Vec<Finding>> {
 }
 
 /// What a Redis could not keep of a policy. It is not called.
-fn refused_by_store(config: &Config, policy: &Policy, path: &Path) -> Vec<Finding> {
+fn refused_by_store(config: &Config, policy: &Policy, path: &Path) -> Vec<Diagnostic> {
     let Store::Redis(url) = &config.store else { return Vec::new() };
     let Ok(store) = RedisStore::open(url) else { return Vec::new() };
     let Err(error) = RedisGate::builder(store).build(policy.clone()) else { return Vec::new() };
     let policy = config.policy.as_deref().or(config.envoy_config.as_deref()).unwrap_or(path);
     let finding =
-        |message| Finding { file: policy.display().to_string(), line: 0, rule: None, message };
+        |message| Diagnostic { file: policy.display().to_string(), line: 0, rule: None, message };
     error.problems.iter().map(|problem| finding(problem.to_string())).collect()
 }
 
@@ -87,7 +87,7 @@ impl ConfigFile {
         if path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
             let message = "is not a plain file, which it must be to be read again".to_owned();
             let file = path.display().to_string();
-            let wrong = vec![Finding { file, line: 0, rule: None, message }];
+            let wrong = vec![Diagnostic { file, line: 0, rule: None, message }];
             return ConfigFile { wrong, ..ConfigFile::default() };
         }
         let loaded = policy_file::read(path);
@@ -100,7 +100,7 @@ impl ConfigFile {
     }
 
     /// The settings in a file whose policy was read.
-    fn of(path: &Path, loaded: &Result<Loaded, Vec<Finding>>) -> ConfigFile {
+    fn of(path: &Path, loaded: &Result<LoadedPolicy, Vec<Diagnostic>>) -> ConfigFile {
         let mut file = ConfigFile::default();
         if let Err(findings) = loaded {
             file.wrong.clone_from(findings);
@@ -153,8 +153,8 @@ impl ConfigFile {
     }
 }
 
-fn finding(document: &Document, line: usize, message: String) -> Finding {
-    Finding { file: document.name.clone(), line, rule: None, message }
+fn finding(document: &Document, line: usize, message: String) -> Diagnostic {
+    Diagnostic { file: document.name.clone(), line, rule: None, message }
 }
 
 /// A file that is being read.

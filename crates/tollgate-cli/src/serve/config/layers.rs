@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use tollgate::Finding;
+use tollgate::Diagnostic;
 use tollgate_server::{AdminListen, TlsListener};
 
 use super::file::ConfigFile;
@@ -85,18 +85,20 @@ impl Given {
     }
 
     /// Something wrong with it, as in `--http is "8080", must be an address`.
-    fn wrong(&self, line: usize, what: &str) -> Finding {
+    fn wrong(&self, line: usize, what: &str) -> Diagnostic {
         let message = format!("{} {what}", self.name());
         match &self.source {
-            Source::File { file, .. } => Finding { file: file.clone(), line, rule: None, message },
+            Source::File { file, .. } => {
+                Diagnostic { file: file.clone(), line, rule: None, message }
+            }
             _ => not_of_a_file(message),
         }
     }
 }
 
 /// A finding that begins as everything does that the program says of itself.
-fn not_of_a_file(message: String) -> Finding {
-    Finding { file: "tollgate".to_owned(), line: 0, rule: None, message }
+fn not_of_a_file(message: String) -> Diagnostic {
+    Diagnostic { file: "tollgate".to_owned(), line: 0, rule: None, message }
 }
 
 /// The texts of a value that stands in one: with commas between, where there may be several.
@@ -117,7 +119,7 @@ impl Configured {
         file: Option<&Path>,
         variables: &[(OsString, OsString)],
         flags: &[Given],
-    ) -> Result<Configured, Vec<Finding>> {
+    ) -> Result<Configured, Vec<Diagnostic>> {
         let path = file.map(Path::to_owned);
         let file = file.map(ConfigFile::read).unwrap_or_default();
         let mut wrong = file.wrong;
@@ -142,7 +144,7 @@ impl Configured {
     }
 
     /// What is wrong with the values that a file gives.
-    pub(super) fn wrong_in(given: Vec<Given>) -> Vec<Finding> {
+    pub(super) fn wrong_in(given: Vec<Given>) -> Vec<Diagnostic> {
         Configured::of_file(given).err().unwrap_or_default()
     }
 
@@ -150,7 +152,7 @@ impl Configured {
     ///
     /// # Errors
     /// Everything that is wrong with them.
-    pub(super) fn of_file(given: Vec<Given>) -> Result<Configured, Vec<Finding>> {
+    pub(super) fn of_file(given: Vec<Given>) -> Result<Configured, Vec<Diagnostic>> {
         let (mut configured, mut wrong) = (Configured::default(), Vec::new());
         given.into_iter().for_each(|given| configured.put(given, &mut wrong));
         configured.check_pairs(&mut wrong);
@@ -183,7 +185,7 @@ impl Configured {
     }
 
     /// Takes a value instead of what there is.
-    fn put(&mut self, given: Given, wrong: &mut Vec<Finding>) {
+    fn put(&mut self, given: Given, wrong: &mut Vec<Diagnostic>) {
         let setting = given.setting;
         let put = match setting.read {
             Read::One(put) => put,
@@ -205,7 +207,7 @@ impl Configured {
     }
 
     /// What no setting can tell by itself.
-    fn check(&self, wrong: &mut Vec<Finding>) {
+    fn check(&self, wrong: &mut Vec<Diagnostic>) {
         let listens = [self.config.http, self.config.grpc, self.config.resp];
         if wrong.is_empty() && listens.iter().all(Option::is_none) {
             let message = "nothing to listen on: http, grpc and resp are off, give one an address";
@@ -216,7 +218,7 @@ impl Configured {
     }
 
     /// TLS for operators has no effect if they are answered where HTTP is in plaintext.
-    fn check_tls_of_admin(&self, wrong: &mut Vec<Finding>) {
+    fn check_tls_of_admin(&self, wrong: &mut Vec<Diagnostic>) {
         let listeners = self.config.tls_listeners.as_deref().unwrap_or_default();
         let Some(given) = self.find("tls.listeners") else { return };
         let (of_admin, of_http) = (TlsListener::Admin, TlsListener::Http);
@@ -232,7 +234,7 @@ impl Configured {
     }
 
     /// Settings that mean nothing without another.
-    fn check_pairs(&self, wrong: &mut Vec<Finding>) {
+    fn check_pairs(&self, wrong: &mut Vec<Diagnostic>) {
         for (name, other) in [
             ("tls.cert", "tls.key"),
             ("tls.key", "tls.cert"),
@@ -289,7 +291,7 @@ fn one_of(shape: Shape, text: &str) -> Option<String> {
 fn by_variable(
     setting: &'static Setting,
     variables: &[(OsString, OsString)],
-    wrong: &mut Vec<Finding>,
+    wrong: &mut Vec<Diagnostic>,
 ) -> Option<Given> {
     let name = setting.variable();
     let find = |name: &str| {

@@ -190,8 +190,8 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "What becomes of a new key when so many are in use: the one closest to new makes room for it, it is denied, or it is allowed and not counted",
         |config, text| {
             config.when_full = match text {
-                "deny_new" => WhenFull::DenyNew,
-                "allow_new" => WhenFull::AllowNew,
+                "deny_new" => WhenFull::DenyNewKeys,
+                "allow_new" => WhenFull::AllowUncounted,
                 _ => WhenFull::Evict,
             };
             Ok(())

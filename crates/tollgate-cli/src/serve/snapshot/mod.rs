@@ -90,5 +90,5 @@ fn time_taken(summary: &SnapshotSummary) -> String {
 
 /// The age of a snapshot in whole seconds.
 fn age(summary: &SnapshotSummary, now: Timestamp) -> String {
-    duration::human(Duration::from_secs(now.since(summary.taken_at()).as_secs()))
+    duration::human(Duration::from_secs(now.saturating_since(summary.taken_at()).as_secs()))
 }

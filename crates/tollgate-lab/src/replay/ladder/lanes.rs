@@ -3,8 +3,8 @@
 
 #![allow(clippy::needless_range_loop, reason = "several arrays are walked in step")]
 
-use tollgate::port::Ported;
-use tollgate::{Algorithm, Align, Limit};
+use tollgate::port::ScriptPlan;
+use tollgate::{Algorithm, Limit, WindowStart};
 
 use super::rungs::RUNGS;
 
@@ -40,7 +40,7 @@ pub(super) struct Bucket {
 /// A window that all keys share.
 pub(super) struct Window {
     limits: Lanes,
-    ported: Ported,
+    ported: ScriptPlan,
     /// A moment of the window that was asked for last, and its end.
     begin: u64,
     end: u64,
@@ -91,12 +91,12 @@ impl Kind {
         }
         match limit.algorithm() {
             Algorithm::SlidingLog => None,
-            Algorithm::FixedWindow if limit.align() == Align::First => {
+            Algorithm::FixedWindow if limit.align() == WindowStart::FirstRequest => {
                 Some(Kind::FromFirst(FromFirst { limits, window: period }))
             }
             Algorithm::FixedWindow => Some(Kind::Window(Window {
                 limits,
-                ported: Ported::new(limit).ok()?,
+                ported: ScriptPlan::new(limit).ok()?,
                 begin: 0,
                 end: 0,
             })),

@@ -1,6 +1,6 @@
 //! The limits that are tried beside the one in force: round numbers around it.
 
-use tollgate::{Algorithm, Align, Limit};
+use tollgate::{Algorithm, Limit, WindowStart};
 
 /// How many limits are tried: ten a decade, from between a thousandth and a hundredth of the count
 /// in force upwards.
@@ -37,10 +37,10 @@ fn with_count(limit: &Limit, count: u64) -> Limit {
         (Algorithm::LeakyQueue, _) => Limit::leaky_queue(count, period),
         (Algorithm::SlidingLog, _) => return Limit::sliding_log(count, period),
         (Algorithm::SlidingCounter, _) => return Limit::sliding_counter(count, period),
-        (Algorithm::FixedWindow, Align::First) => {
-            return Limit::fixed_window(count, period).from_first();
+        (Algorithm::FixedWindow, WindowStart::FirstRequest) => {
+            return Limit::fixed_window(count, period).starting_at_first_request();
         }
-        (Algorithm::FixedWindow, Align::Calendar(unit)) => {
+        (Algorithm::FixedWindow, WindowStart::Calendar(unit)) => {
             let like = Limit::calendar(count, unit);
             return match limit.zone_name() {
                 Some(zone) => like.zone(zone.to_owned()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::port::{Lessee, State};
+use tollgate::port::{Borrower, ScriptState};
 
 use super::Sharing;
 
@@ -18,18 +18,18 @@ pub(super) enum Hands {
     /// Copies of what the store has, as far as they know.
     Copies(BTreeMap<Place, Copy>),
     /// Their parts.
-    Parts(BTreeMap<Place, State>),
+    Parts(BTreeMap<Place, ScriptState>),
 }
 
 #[derive(Default)]
 pub(super) struct Lease {
-    pub(super) lessee: Lessee,
+    pub(super) lessee: Borrower,
     /// Whether somebody looks after its end.
     pub(super) watched: bool,
 }
 
 pub(super) struct Copy {
-    pub(super) state: State,
+    pub(super) state: ScriptState,
     /// Units admitted that the store has not been told of.
     pub(super) untold: u64,
     /// Whether the store will be told, or is being told.
@@ -38,7 +38,7 @@ pub(super) struct Copy {
 
 impl Default for Copy {
     fn default() -> Copy {
-        Copy { state: State::New, untold: 0, telling: false }
+        Copy { state: ScriptState::New, untold: 0, telling: false }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nodes that borrow units, and spend them by themselves.
 
-use tollgate::port::{Grant, State};
+use tollgate::port::{Grant, ScriptState};
 use tollgate::{Decision, Timestamp};
 
 use super::hands::{Hands, Place};
@@ -36,7 +36,7 @@ impl World<'_> {
     }
 
     pub(super) fn lend(&mut self, (place, life): (Place, u64), units: u64, sent: Timestamp) {
-        let (at, state) = (self.store_now(), self.store.entry(place.1).or_insert(State::New));
+        let (at, state) = (self.store_now(), self.store.entry(place.1).or_insert(ScriptState::New));
         let decision = self.setting.whole.decide(state, at, units);
         let lent = if decision.is_allowed() {
             let met = state.clone();
@@ -60,9 +60,9 @@ impl World<'_> {
         }
         let lease = leases.entry(place).or_default();
         let returns = match lent {
-            Ok(grant) => lease.lessee.granted(terms, grant, now),
+            Ok(grant) => lease.lessee.lease_granted(terms, grant, now),
             Err(decision) => {
-                lease.lessee.refused(&decision);
+                lease.lessee.lease_denied(&decision);
                 return;
             }
         };
@@ -88,7 +88,7 @@ impl World<'_> {
         lease.watched = next.is_some();
         returns.into_iter().for_each(|back| self.send(Mail::Back(place.1, back)));
         if let Some(ends) = next {
-            let wait = nanos(ends.since(now)).max(1);
+            let wait = nanos(ends.saturating_since(now)).max(1);
             self.post(self.now.saturating_add(wait), Mail::Look(place, life));
         }
     }

@@ -1,7 +1,7 @@
 //! How well a way held the limit, and what it cost.
 #![allow(clippy::float_arithmetic, reason = "what is told decides nothing")]
 
-use tollgate::port::Ported;
+use tollgate::port::ScriptPlan;
 use tollgate::{Algorithm, Limit};
 
 use super::result::SharedRun;
@@ -43,7 +43,7 @@ pub(super) fn tell(
 }
 
 /// By how many units a limit was exceeded at worst by what was admitted of one key, in order.
-fn over(limit: &Limit, whole: &Ported, events: &[(u64, u64)]) -> u64 {
+fn over(limit: &Limit, whole: &ScriptPlan, events: &[(u64, u64)]) -> u64 {
     let count = limit.count();
     match limit.algorithm() {
         Algorithm::SlidingLog => {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn windows_and_logs_are_exceeded_by_what_is_over_their_count() {
         let over = |limit: Limit, events: &[(u64, u64)]| {
-            over(&limit, &Ported::new(&limit).expect("it fits"), events)
+            over(&limit, &ScriptPlan::new(&limit).expect("it fits"), events)
         };
         let events = [(900_000, 6), (1_100_000, 7), (2_000_000, 1)];
         assert_eq!(over(Limit::fixed_window(5, SECOND), &events), 2);

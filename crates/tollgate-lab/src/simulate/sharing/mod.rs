@@ -25,8 +25,8 @@ mod world;
 
 use std::time::Duration;
 
-use tollgate::port::{self, LeaseTerms, Ported};
-use tollgate::{Algorithm, Align, Limit, Timestamp};
+use tollgate::port::{self, LeaseTerms, ScriptPlan};
+use tollgate::{Algorithm, Limit, Timestamp, WindowStart};
 
 use super::tries::Tries;
 use super::{Fleet, SimulateError, Simulation, Subject, nanos};
@@ -105,8 +105,8 @@ const NODES: u64 = 1 << 33;
 /// What is the same for all ways.
 struct Setting<'a> {
     limit: Limit,
-    whole: Ported,
-    part: Ported,
+    whole: ScriptPlan,
+    part: ScriptPlan,
     terms: Option<LeaseTerms>,
     fleet: &'a Fleet,
     options: &'a SharingOptions,
@@ -169,13 +169,14 @@ impl Simulation {
         if limit.algorithm() == Algorithm::LeakyQueue {
             return Err(wrong(&"a queue is always strict, its turns are told one by one"));
         }
-        if limit.align() == Align::First {
+        if limit.align() == WindowStart::FirstRequest {
             return Err(wrong(
                 &"windows of the first request differ from node to node, leave out \"from first\"",
             ));
         }
-        let whole = Ported::new(limit).map_err(|error| wrong(&error))?;
-        let part = Ported::new(&port::share(limit, fleet.nodes)).map_err(|error| wrong(&error))?;
+        let whole = ScriptPlan::new(limit).map_err(|error| wrong(&error))?;
+        let part =
+            ScriptPlan::new(&port::share(limit, fleet.nodes)).map_err(|error| wrong(&error))?;
         let leased = options.ways.contains(&Sharing::Leased);
         let terms = || LeaseTerms::new(&whole, options.lease_ttl, options.lease_share_percent);
         let terms = if leased { Some(terms().map_err(|error| wrong(&error))?) } else { None };

@@ -1,6 +1,6 @@
 //! Nodes that decide by themselves, and tell the store now and then what they admitted.
 
-use tollgate::port::State;
+use tollgate::port::ScriptState;
 
 use super::hands::{Copy, Hands, Place};
 use super::world::{Asked, Mail, World};
@@ -37,15 +37,15 @@ impl World<'_> {
     }
 
     /// The store takes what was admitted, whether it is there or not.
-    pub(super) fn charge(&mut self, key: u32, units: u64) -> State {
-        let (at, state) = (self.store_now(), self.store.entry(key).or_insert(State::New));
+    pub(super) fn charge(&mut self, key: u32, units: u64) -> ScriptState {
+        let (at, state) = (self.store_now(), self.store.entry(key).or_insert(ScriptState::New));
         if units > 0 {
             *state = self.setting.whole.take(state, at, units);
         }
         state.clone()
     }
 
-    pub(super) fn hear(&mut self, place: Place, life: u64, state: State) {
+    pub(super) fn hear(&mut self, place: Place, life: u64, state: ScriptState) {
         let at = self.store_now();
         let Hands::Copies(copies) = &mut self.hands else { return };
         let Some(copy) = copies.get_mut(&place) else { return };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate::port::{Grant, Return, State};
+use tollgate::port::{Grant, LeaseRefund, ScriptState};
 use tollgate::{Decision, Timestamp};
 
 use super::hands::{Hands, Place};
@@ -57,7 +57,7 @@ pub(super) enum Mail {
         life: u64,
         lent: Result<Grant, Decision>,
     },
-    Back(u32, Return),
+    Back(u32, LeaseRefund),
     /// A lease may have ended.
     Look(Place, u64),
     /// It is time to tell the store.
@@ -70,7 +70,7 @@ pub(super) enum Mail {
     Heard {
         place: Place,
         life: u64,
-        state: State,
+        state: ScriptState,
     },
     Crash(u32),
 }
@@ -80,7 +80,7 @@ pub(super) struct World<'a> {
     latency: u64,
     pub(super) hands: Hands,
     /// What the store has of each key.
-    pub(super) store: BTreeMap<u32, State>,
+    pub(super) store: BTreeMap<u32, ScriptState>,
     /// Nanoseconds since the start.
     pub(super) now: u64,
     mail: BTreeMap<(u64, u64), Mail>,
@@ -172,7 +172,8 @@ impl<'a> World<'a> {
             Mail::Borrow { place, life, units, sent } => self.lend((place, life), units, sent),
             Mail::Lent { place, life, lent } => self.lent((place, life), lent),
             Mail::Back(key, back) => {
-                let (at, state) = (self.store_now(), self.store.entry(key).or_insert(State::New));
+                let (at, state) =
+                    (self.store_now(), self.store.entry(key).or_insert(ScriptState::New));
                 *state = self.setting.whole.give_back(state, at, back);
             }
             Mail::Look(place, life) => self.look_after(place, life),
@@ -200,7 +201,7 @@ impl<'a> World<'a> {
 
     /// The store decides, and takes.
     fn decide(&mut self, key: u32, cost: u64) -> Decision {
-        let (at, state) = (self.store_now(), self.store.entry(key).or_insert(State::New));
+        let (at, state) = (self.store_now(), self.store.entry(key).or_insert(ScriptState::New));
         let decision = self.setting.whole.decide(state, at, cost);
         if decision.is_allowed() {
             *state = self.setting.whole.take(state, at, cost);
@@ -261,7 +262,7 @@ impl<'a> World<'a> {
             Hands::Parts(parts) => others()
                 .map(|other| {
                     let at = self.node_now(place(other).0).as_nanos() / 1000;
-                    let state = parts.get(&place(other)).unwrap_or(&State::New);
+                    let state = parts.get(&place(other)).unwrap_or(&ScriptState::New);
                     self.setting.part.status(state, at).remaining()
                 })
                 .sum(),
@@ -273,7 +274,7 @@ impl<'a> World<'a> {
     fn ask_part(&mut self, asked: Asked) {
         let at = self.node_now(asked.place.0).as_nanos() / 1000;
         let Hands::Parts(parts) = &mut self.hands else { return };
-        let state = parts.entry(asked.place).or_insert(State::New);
+        let state = parts.entry(asked.place).or_insert(ScriptState::New);
         let decision = self.setting.part.decide(state, at, asked.cost);
         if decision.is_allowed() {
             *state = self.setting.part.take(state, at, asked.cost);
@@ -311,11 +312,11 @@ impl<'a> World<'a> {
 
     /// What the store's clock shows, in microseconds.
     pub(super) fn store_now(&self) -> u64 {
-        self.setting.start.after(Duration::from_nanos(self.now)).as_nanos() / 1000
+        self.setting.start.saturating_add(Duration::from_nanos(self.now)).as_nanos() / 1000
     }
 
     pub(super) fn node_now(&self, node: u32) -> Timestamp {
         let start = self.setting.fleet.clock_of(node.into(), self.setting.start);
-        start.after(Duration::from_nanos(self.now))
+        start.saturating_add(Duration::from_nanos(self.now))
     }
 }

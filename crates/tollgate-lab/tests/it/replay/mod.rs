@@ -7,7 +7,7 @@ mod ordering;
 mod same_as_gate;
 mod suggestions;
 
-use tollgate::{AddressPrefix, KeyPart, Limit, Policy, Rule};
+use tollgate::{AddressPrefix, KeyAttribute, Limit, Policy, Rule};
 use tollgate_lab::replay::{Failure, FieldMap, Log, Report, Settings, replay};
 
 fn bytes(text: impl AsRef<[u8]>) -> Log {
@@ -21,7 +21,10 @@ fn run(log: impl AsRef<[u8]>, policy: &Policy, settings: &Settings) -> Result<Re
 /// What is refused of every second request of a key: that key, whatever it is.
 fn telling(attributes: &[&str]) -> Policy {
     let whole = |name: &str| (name == "ip").then_some(AddressPrefix::WHOLE);
-    let part = |name: &&str| KeyPart { address: whole(name), ..KeyPart::or(*name, "absent") };
+    let part = |name: &&str| KeyAttribute {
+        address: whole(name),
+        ..KeyAttribute::with_default(*name, "absent")
+    };
     let parts = attributes.iter().map(part);
     Policy::new().rule(Rule::new("telling").key(parts).limit(Limit::per_day(1)))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    CalendarUnit, Condition, Gate, KeyPart, Limit, Listing, ManualClock, MemoryStore, Override,
-    Policy, Reason, Request, Rule, Timestamp,
+    CalendarUnit, Condition, Gate, KeyAttribute, Limit, ListEntry, ManualClock, MemoryStore,
+    Override, Policy, Reason, Request, Rule, Timestamp,
 };
 use tollgate_lab::replay::Settings;
 
@@ -39,9 +39,11 @@ fn lines() -> impl Strategy<Value = Vec<Line>> {
 fn policy() -> Policy {
     let login = Limit::sliding_log(3, Duration::from_secs(60));
     Policy::new()
-        .allow(Listing::new("friends").matches("ip", "3").matches("path", "/"))
+        .allow(ListEntry::new("friends").matches("ip", "3").matches("path", "/"))
         .deny(
-            Listing::new("enemies").matches("user", "2").matches("path", Condition::Is("/".into())),
+            ListEntry::new("enemies")
+                .matches("user", "2")
+                .matches("path", Condition::Equals("/".into())),
         )
         .rule(
             Rule::new("per-ip")
@@ -58,7 +60,7 @@ fn policy() -> Policy {
         )
         .rule(
             Rule::new("user")
-                .key([KeyPart::or("user", "nobody")])
+                .key([KeyAttribute::with_default("user", "nobody")])
                 .limit(Limit::per_minute(10))
                 .tier("pro", Limit::per_minute(30)),
         )
@@ -69,7 +71,7 @@ fn policy() -> Policy {
                 .limit(Limit::sliding_counter(5, Duration::from_secs(30)))
                 .shadow(),
         )
-        .with_override(Override::new("user", "1").numbers("user", Limit::per_minute(2)))
+        .override_client(Override::new("user", "1").limits("user", Limit::per_minute(2)))
 }
 
 type Counts = (u64, u64, BTreeMap<String, u64>, BTreeMap<(String, Vec<(String, String)>), u64>);
@@ -79,7 +81,7 @@ fn gate_says(lines: &[Line]) -> Counts {
     let clock = ManualClock::at(Timestamp::from_nanos(0));
     let store =
         MemoryStore::builder().clock(clock.clone()).build().expect("the test's values are valid");
-    let gate = Gate::on(store, policy()).expect("the test's values are valid");
+    let gate = Gate::with_store(store, policy()).expect("the test's values are valid");
     let (mut allowed, mut refused, mut rules, mut keys) = (0, 0, BTreeMap::new(), BTreeMap::new());
     for line in lines {
         clock.set(Timestamp::from_nanos(line.micros * 1000));
@@ -92,9 +94,9 @@ fn gate_says(lines: &[Line]) -> Counts {
             allowed += 1;
             continue;
         }
-        assert_ne!(ruling.reason(), Reason::Error);
+        assert_ne!(ruling.reason(), Reason::InvalidRequest);
         refused += 1;
-        let rule = ruling.rule().expect("the test's values are valid").to_owned();
+        let rule = ruling.decided_by_name().expect("the test's values are valid").to_owned();
         let key = ruling.key(&request).map(|(name, value)| (name.to_owned(), value.into_owned()));
         *keys.entry((rule.clone(), key.collect())).or_default() += 1;
         *rules.entry(rule).or_default() += 1;

@@ -12,28 +12,28 @@ use tokio::runtime::Handle;
 use tollgate::Decision;
 use tollgate::port::Grant;
 
-use super::super::{Inner, RedisGate};
-use super::table::{Back, Leases, Lent};
+use super::super::{RedisGate, RedisGateInner};
+use super::table::{LeasedKey, Leases, PendingReturn};
 use crate::bounds::{LEASE_TRIES, LONGEST_PAUSE, RETURNS_AT_ONCE, SHORTEST_PAUSE};
 use crate::error::StoreError;
 use crate::limiter::agree;
-use crate::request::{Asked, How, Mode};
+use crate::request::{CallOptions, ScriptCharge, ScriptMode};
 use crate::store::RedisStore;
 
 /// What the store says to a borrow.
-enum Lending {
+enum BorrowReply {
     Granted(Grant),
     Refused(Decision),
 }
 
 /// A borrow on its way; dropped without an answer, it has failed.
-struct Asking<'g> {
+struct BorrowGuard<'g> {
     leases: &'g Leases,
-    lent: &'g Lent,
+    lent: &'g LeasedKey,
     is_answered: bool,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for BorrowGuard<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.leases.failed(self.lent);
@@ -42,9 +42,9 @@ impl Drop for Asking<'_> {
 }
 
 /// Says that nobody keeps the leases any more, should the runtime end the task.
-struct Keeping(Arc<AtomicBool>);
+struct TaskGuard(Arc<AtomicBool>);
 
-impl Drop for Keeping {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -52,7 +52,7 @@ impl Drop for Keeping {
 
 impl RedisGate {
     /// Borrows in the background; [`Leases`] has said how much, and that nobody else does.
-    pub(super) fn spawn_borrow(&self, lent: Lent, units: u64) {
+    pub(super) fn spawn_borrow(&self, lent: LeasedKey, units: u64) {
         let gate = self.clone();
         match (Handle::try_current(), self.0.leases.get()) {
             (Ok(runtime), _) => drop(runtime.spawn(async move { gate.borrow(lent, units).await })),
@@ -62,7 +62,7 @@ impl RedisGate {
     }
 
     /// Gives back in the background; lost where there is no runtime.
-    pub(super) fn spawn_give_back(&self, back: Vec<Back>) {
+    pub(super) fn spawn_give_back(&self, back: Vec<PendingReturn>) {
         if let Some(runtime) = Handle::try_current().ok().filter(|_| !back.is_empty()) {
             let gate = self.clone();
             runtime.spawn(async move { gate.give_back(back).await });
@@ -70,18 +70,18 @@ impl RedisGate {
     }
 
     /// Borrows units of a key; less than was asked for where there is less.
-    async fn borrow(&self, lent: Lent, mut units: u64) {
+    async fn borrow(&self, lent: LeasedKey, mut units: u64) {
         let Some(leases) = self.0.leases.get() else { return };
-        let mut asking = Asking { leases, lent: &lent, is_answered: false };
+        let mut asking = BorrowGuard { leases, lent: &lent, is_answered: false };
         for _ in 0..LEASE_TRIES {
             match leases.try_to_borrow(&self.0.store, &lent, units).await {
-                Ok(Lending::Granted(grant)) => {
+                Ok(BorrowReply::Granted(grant)) => {
                     let back = leases.granted(&lent, grant);
                     asking.is_answered = true;
                     self.keep_leases(leases);
                     return self.give_back(back).await;
                 }
-                Ok(Lending::Refused(decision)) => {
+                Ok(BorrowReply::Refused(decision)) => {
                     match leases.refused(&lent, &decision, self.sharing()) {
                         Some(less) => units = less,
                         None => {
@@ -96,7 +96,7 @@ impl RedisGate {
     }
 
     /// Gives units back, each once, whatever becomes of it.
-    pub(super) async fn give_back(&self, back: Vec<Back>) {
+    pub(super) async fn give_back(&self, back: Vec<PendingReturn>) {
         if let Some(leases) = self.0.leases.get() {
             leases.give_all_back(&self.0.store, &back).await;
         }
@@ -107,7 +107,7 @@ impl RedisGate {
         // Relaxed: who comes too early does it once more.
         let keeping = &leases.keeping;
         if !keeping.load(Ordering::Relaxed) && !keeping.swap(true, Ordering::Acquire) {
-            tokio::spawn(keep(Arc::downgrade(&self.0), Keeping(keeping.clone())));
+            tokio::spawn(keep(Arc::downgrade(&self.0), TaskGuard(keeping.clone())));
         }
     }
 
@@ -126,7 +126,7 @@ impl RedisGate {
     }
 }
 
-async fn keep(gate: Weak<Inner>, _keeping: Keeping) {
+async fn keep(gate: Weak<RedisGateInner>, _keeping: TaskGuard) {
     loop {
         let Some(pause) = gate.upgrade().map(|gate| RedisGate(gate).pause()) else { return };
         tokio::time::sleep(pause).await;
@@ -140,16 +140,16 @@ impl Leases {
     async fn try_to_borrow(
         &self,
         store: &RedisStore,
-        lent: &Lent,
+        lent: &LeasedKey,
         units: u64,
-    ) -> Result<Lending, StoreError> {
+    ) -> Result<BorrowReply, StoreError> {
         // Before anything is sent: the store's time of it is later, and with it the moment from
         // which on the units may be spent no more.
         let sent = self.clock.now();
         self.borrows.fetch_add(1, Ordering::Relaxed);
         let limiter = &lent.of.limiter.inner;
-        let asked = [Asked { limiter, key: lent.name.clone(), cost: units }];
-        let how = How { leaves_numbers: true, ..Mode::Take.into() };
+        let asked = [ScriptCharge { limiter, key: lent.name.clone(), cost: units }];
+        let how = CallOptions { leaves_numbers: true, ..ScriptMode::Take.into() };
         let mut met = store.ask(&asked, how).await?;
         let Some(state) = met.states.pop() else {
             // Of other numbers: the next request that asks the store itself scales it.
@@ -158,19 +158,19 @@ impl Leases {
         let decision = limiter.terms.ported.decide(&state, met.now, units);
         agree(met.fits, &decision)?;
         if !met.fits {
-            return Ok(Lending::Refused(decision));
+            return Ok(BorrowReply::Refused(decision));
         }
         self.borrowed.fetch_add(units, Ordering::Relaxed);
-        Ok(Lending::Granted(Grant { sent, at: met.now, met: state, units }))
+        Ok(BorrowReply::Granted(Grant { sent, at: met.now, met: state, units }))
     }
 
-    async fn give_all_back(&self, store: &RedisStore, back: &[Back]) {
+    async fn give_all_back(&self, store: &RedisStore, back: &[PendingReturn]) {
         for some in back.chunks(RETURNS_AT_ONCE) {
             join_all(some.iter().map(|one| self.give_back(store, one))).await;
         }
     }
 
-    async fn give_back(&self, store: &RedisStore, back: &Back) {
+    async fn give_back(&self, store: &RedisStore, back: &PendingReturn) {
         self.returns.fetch_add(1, Ordering::Relaxed);
         self.returned.fetch_add(back.what.units, Ordering::Relaxed);
         // Nobody waits for it, and nobody could do anything.
@@ -178,7 +178,7 @@ impl Leases {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RedisGateInner {
     /// Gives back what is left in hand, if there is a runtime to do it in.
     fn drop(&mut self) {
         let Some(leases) = self.leases.take() else { return };

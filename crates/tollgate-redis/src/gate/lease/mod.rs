@@ -9,21 +9,21 @@
 mod loan;
 mod table;
 
-use tollgate::port::{Planned, PlannedRule, RuleAnswer, Spent};
+use tollgate::port::{Payment, PlannedRule, RequestPlan, RuleReplies};
 use tollgate::{Decision, Ruling};
 
 use super::RedisGate;
-use super::decide::Way;
-use super::names::Names;
+use super::decide::GateMode;
+use super::names::PolicyKeys;
 use crate::error::StoreError;
 pub(super) use table::Leases;
-use table::{Lent, Then};
+use table::{FollowUp, LeasedKey};
 
 /// What a gate's leases have come to on this node, since it was built. The rest of what was borrowed has
 /// ended unspent, or is on its way back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LeaseCounts {
+pub struct LeaseStats {
     /// Calls that borrowed, or tried to.
     pub borrows: u64,
     /// Units that were borrowed.
@@ -37,29 +37,29 @@ pub struct LeaseCounts {
     /// Units that were to be given back.
     pub returned: u64,
     /// Units that could be spent now.
-    pub in_hand: u64,
+    pub available: u64,
 }
 
 /// A charge that was paid from what was in hand.
-struct Paid {
+struct PaidCharge {
     /// Of the limit, among those of its rule.
     position: usize,
-    lent: Lent,
-    spent: Spent,
+    lent: LeasedKey,
+    spent: Payment,
     cost: u64,
 }
 
 /// What a request has from hand, by its rules; dropped before it is kept, all of it is put back.
-struct Hand<'g> {
+struct LeasePayment<'g> {
     leases: &'g Leases,
-    rules: Vec<Option<Vec<Paid>>>,
+    rules: Vec<Option<Vec<PaidCharge>>>,
     /// The keys of the other rules that are leased, with their rules' places and their own in them.
-    asked: Vec<(usize, usize, Lent)>,
+    asked: Vec<(usize, usize, LeasedKey)>,
     /// Whether it is spent for good, or put back.
     is_settled: bool,
 }
 
-impl Hand<'_> {
+impl LeasePayment<'_> {
     fn put_back(&mut self) {
         if !std::mem::replace(&mut self.is_settled, true) {
             let all = self.rules.iter().flatten().flatten();
@@ -68,17 +68,17 @@ impl Hand<'_> {
     }
 
     /// What each rule says that was paid from hand.
-    fn answers(&self, decision: impl Fn(&Paid) -> Decision) -> Vec<Option<RuleAnswer>> {
-        let answer = |paid: &Vec<Paid>| RuleAnswer {
+    fn answers(&self, decision: impl Fn(&PaidCharge) -> Decision) -> Vec<Option<RuleReplies>> {
+        let answer = |paid: &Vec<PaidCharge>| RuleReplies {
             decisions: paid.iter().map(&decision).collect(),
             leased: true,
-            ..RuleAnswer::default()
+            ..RuleReplies::default()
         };
         self.rules.iter().map(|paid| paid.as_ref().map(answer)).collect()
     }
 }
 
-impl Drop for Hand<'_> {
+impl Drop for LeasePayment<'_> {
     fn drop(&mut self) {
         self.put_back();
     }
@@ -86,7 +86,7 @@ impl Drop for Hand<'_> {
 
 impl RedisGate {
     /// What was borrowed by this gate and what became of it.
-    pub fn lease_counts(&self) -> LeaseCounts {
+    pub fn lease_counts(&self) -> LeaseStats {
         self.0.leases.get().map(Leases::counts).unwrap_or_default()
     }
 
@@ -105,7 +105,7 @@ impl RedisGate {
     }
 
     /// The leases, if some rule has them.
-    pub(super) fn leases(&self, names: &Names) -> Result<Option<&Leases>, StoreError> {
+    pub(super) fn leases(&self, names: &PolicyKeys) -> Result<Option<&Leases>, StoreError> {
         if names.shortest_lease().is_none() {
             return Ok(None);
         }
@@ -125,10 +125,13 @@ impl RedisGate {
     }
 
     /// Decides a request, and takes what it costs, from hand where that has it.
-    pub(super) async fn decide_and_take(&self, planned: &Planned) -> Result<Ruling, StoreError> {
+    pub(super) async fn decide_and_take(
+        &self,
+        planned: &RequestPlan,
+    ) -> Result<Ruling, StoreError> {
         let names = self.names(planned.policy());
         let Some(leases) = self.leases(&names)? else {
-            return Ok(self.decide(planned, Way::Take, None).await?.0);
+            return Ok(self.decide(planned, GateMode::Take, None).await?.0);
         };
         let mut hand = self.take_in_hand(leases, planned, &names)?;
         if hand.rules.iter().all(Option::is_some) {
@@ -144,11 +147,11 @@ impl RedisGate {
     fn take_in_hand<'g>(
         &self,
         leases: &'g Leases,
-        planned: &Planned,
-        names: &Names,
-    ) -> Result<Hand<'g>, StoreError> {
+        planned: &RequestPlan,
+        names: &PolicyKeys,
+    ) -> Result<LeasePayment<'g>, StoreError> {
         let rules = Vec::with_capacity(planned.rules().len());
-        let mut hand = Hand { leases, rules, asked: Vec::new(), is_settled: false };
+        let mut hand = LeasePayment { leases, rules, asked: Vec::new(), is_settled: false };
         for rule in planned.rules() {
             // The store denies a key with a manual block, and decides a cost of 0.
             let paid = match rule.cost == 0 || self.may_be_blocked(names, rule) {
@@ -160,7 +163,7 @@ impl RedisGate {
         Ok(hand)
     }
 
-    fn may_be_blocked(&self, names: &Names, rule: &PlannedRule) -> bool {
+    fn may_be_blocked(&self, names: &PolicyKeys, rule: &PlannedRule) -> bool {
         let shared = &self.0.shared;
         shared.any_by_hand() && shared.by_hand(&names.rule(rule.number()).blocks.written(&rule.key))
     }
@@ -169,10 +172,10 @@ impl RedisGate {
     /// be hot.
     fn pay(
         &self,
-        hand: &mut Hand<'_>,
-        names: &Names,
+        hand: &mut LeasePayment<'_>,
+        names: &PolicyKeys,
         rule: &PlannedRule,
-    ) -> Result<Option<Vec<Paid>>, StoreError> {
+    ) -> Result<Option<Vec<PaidCharge>>, StoreError> {
         let (leases, place) = (hand.leases, hand.rules.len());
         let (cost, nodes) = (rule.cost, self.sharing());
         let mut all = Vec::with_capacity(rule.limits().len());
@@ -181,7 +184,7 @@ impl RedisGate {
             let (spent, then) = leases.spend(&lent, cost, nodes);
             self.follow_up(&lent, then);
             match spent {
-                Some(spent) => all.push(Paid { position, lent, spent, cost }),
+                Some(spent) => all.push(PaidCharge { position, lent, spent, cost }),
                 None => hand.asked.push((place, position, lent)),
             }
         }
@@ -199,9 +202,9 @@ impl RedisGate {
     fn lent<'a>(
         &'a self,
         leases: &'a Leases,
-        names: &'a Names,
+        names: &'a PolicyKeys,
         rule: &'a PlannedRule,
-    ) -> impl Iterator<Item = Result<Option<Lent>, StoreError>> + 'a {
+    ) -> impl Iterator<Item = Result<Option<LeasedKey>, StoreError>> + 'a {
         let is_leased = names.rule(rule.number()).leases(rule);
         let limits = rule.limits().enumerate();
         limits.map(move |(position, limit)| {
@@ -214,7 +217,7 @@ impl RedisGate {
     }
 
     /// Borrows and gives back in the background.
-    fn follow_up(&self, lent: &Lent, then: Then) {
+    fn follow_up(&self, lent: &LeasedKey, then: FollowUp) {
         if let Some(units) = then.borrow {
             self.spawn_borrow(lent.clone(), units);
         }
@@ -225,14 +228,14 @@ impl RedisGate {
     async fn ask_for_the_rest(
         &self,
         leases: &Leases,
-        planned: &Planned,
-        mut hand: Hand<'_>,
+        planned: &RequestPlan,
+        mut hand: LeasePayment<'_>,
     ) -> Result<Ruling, StoreError> {
         // All of it, where nothing is in hand, as of keys that are cold.
         let is_some = hand.rules.iter().any(Option::is_some);
         let rest = is_some.then(|| planned.only(|place| hand.rules[place].is_none()));
         let rest = rest.as_ref().unwrap_or(planned);
-        let (answers, _) = self.answers(rest, Way::Take, None).await?;
+        let (answers, _) = self.answers(rest, GateMode::Take, None).await?;
         let mut rules = rest.rules().iter().zip(&answers);
         let is_allowed = rules.all(|(rule, answer)| rule.shadow || passes(answer));
         hand.is_settled = is_allowed;
@@ -248,10 +251,13 @@ impl RedisGate {
     }
 
     /// What [`decide_and_take`](Self::decide_and_take) would say.
-    pub(super) async fn decide_and_leave(&self, planned: &Planned) -> Result<Ruling, StoreError> {
+    pub(super) async fn decide_and_leave(
+        &self,
+        planned: &RequestPlan,
+    ) -> Result<Ruling, StoreError> {
         let names = self.names(planned.policy());
         let Some(leases) = self.leases(&names)? else {
-            return Ok(self.decide(planned, Way::Look, None).await?.0);
+            return Ok(self.decide(planned, GateMode::Look, None).await?.0);
         };
         let mut of_hand = Vec::with_capacity(planned.rules().len());
         for rule in planned.rules() {
@@ -260,7 +266,7 @@ impl RedisGate {
         let rest = planned.only(|place| of_hand[place].is_none());
         let answers = match rest.rules().is_empty() {
             true => Vec::new(),
-            false => Box::pin(self.answers(&rest, Way::Look, None)).await?.0,
+            false => Box::pin(self.answers(&rest, GateMode::Look, None)).await?.0,
         };
         Ok(planned.ruling(&together(of_hand, answers)))
     }
@@ -269,9 +275,9 @@ impl RedisGate {
     fn look_in_hand(
         &self,
         leases: &Leases,
-        names: &Names,
+        names: &PolicyKeys,
         rule: &PlannedRule,
-    ) -> Result<Option<RuleAnswer>, StoreError> {
+    ) -> Result<Option<RuleReplies>, StoreError> {
         if rule.cost == 0 || self.may_be_blocked(names, rule) {
             return Ok(None);
         }
@@ -281,12 +287,12 @@ impl RedisGate {
             let Some(decision) = leases.look(&lent, rule.cost) else { return Ok(None) };
             decisions.push(decision);
         }
-        let leased = RuleAnswer { decisions, leased: true, ..RuleAnswer::default() };
+        let leased = RuleReplies { decisions, leased: true, ..RuleReplies::default() };
         Ok((!leased.decisions.is_empty()).then_some(leased))
     }
 
     /// What the store says of a leased rule tells how much is left to borrow.
-    fn learn_what_is_left(&self, hand: &mut Hand<'_>, answers: &[RuleAnswer]) {
+    fn learn_what_is_left(&self, hand: &mut LeasePayment<'_>, answers: &[RuleReplies]) {
         for (place, position, lent) in hand.asked.drain(..) {
             let before = hand.rules[..place].iter().filter(|rule| rule.is_none()).count();
             let decision = answers.get(before).and_then(|answer| answer.decisions.get(position));
@@ -299,12 +305,12 @@ impl RedisGate {
 }
 
 /// What all rules say: those that were paid from hand, and the others in their order.
-fn together(of_hand: Vec<Option<RuleAnswer>>, asked: Vec<RuleAnswer>) -> Vec<RuleAnswer> {
+fn together(of_hand: Vec<Option<RuleReplies>>, asked: Vec<RuleReplies>) -> Vec<RuleReplies> {
     let mut asked = asked.into_iter();
     of_hand.into_iter().map(|own| own.or_else(|| asked.next()).unwrap_or_default()).collect()
 }
 
-fn passes(answer: &RuleAnswer) -> bool {
+fn passes(answer: &RuleReplies) -> bool {
     !answer.was_blocked && answer.decisions.iter().all(Decision::is_allowed)
 }
 

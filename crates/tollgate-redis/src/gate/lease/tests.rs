@@ -1,49 +1,51 @@
 use std::sync::Arc;
 use std::thread;
 
-use tollgate::port::{Grant, LeaseTerms, State};
+use tollgate::port::{Grant, LeaseTerms, ScriptState};
 use tollgate::{Clock, Limit, ManualClock};
 
-use super::super::names::Counter;
-use super::table::{Leases, Lent};
+use super::super::names::RedisLimit;
+use super::table::{LeasedKey, Leases};
 use crate::bounds::{LEASE_SETS, LEASES_PER_SET};
 use crate::store::RedisStore;
 
 const UNITS: u64 = 30_000;
 
-struct Table {
+struct TestTable {
     leases: Arc<Leases>,
-    counter: Arc<Counter>,
+    counter: Arc<RedisLimit>,
 }
 
-impl Table {
+impl TestTable {
     /// Asks no server anything.
-    fn new() -> Table {
+    fn new() -> TestTable {
         let store = RedisStore::open("redis://127.0.0.1:1").unwrap();
-        let store = store.with_injected_clock(ManualClock::new());
+        let store = store.with_test_clock(ManualClock::new());
         let limiter = store.limiter("a", Limit::per_hour(1_000_000)).unwrap();
         let ttl = std::time::Duration::from_secs(1);
         let lease = LeaseTerms::new(&limiter.inner.terms.ported, ttl, 100).ok();
         let leases = Arc::new(Leases::new(&store).unwrap());
-        Table { leases, counter: Arc::new(Counter { limiter, lease }) }
+        TestTable { leases, counter: Arc::new(RedisLimit { limiter, lease }) }
     }
 
-    fn lent(&self, key: &str) -> Lent {
+    fn lent(&self, key: &str) -> LeasedKey {
         self.leases.lent(self.counter.clone(), key.as_bytes()).unwrap()
     }
 
     /// Puts units in hand of a key that was asked for before.
-    fn grant(&self, lent: &Lent, units: u64) {
+    fn grant(&self, lent: &LeasedKey, units: u64) {
         let _ = self.leases.spend(lent, 1, 1);
         let sent = Clock::from(ManualClock::new()).now();
         let at = sent.as_nanos() / 1000;
-        assert!(self.leases.granted(lent, Grant { sent, at, met: State::New, units }).is_empty());
+        assert!(
+            self.leases.granted(lent, Grant { sent, at, met: ScriptState::New, units }).is_empty()
+        );
     }
 }
 
 #[test]
 fn threads_spend_what_is_in_hand_once_and_put_back_what_they_do_not_need() {
-    let table = Table::new();
+    let table = TestTable::new();
     let lent = table.lent("ana");
     table.grant(&lent, UNITS);
     let spent: u64 = thread::scope(|threads| {
@@ -67,14 +69,14 @@ fn threads_spend_what_is_in_hand_once_and_put_back_what_they_do_not_need() {
     });
     let counts = table.leases.counts();
     assert_eq!(counts.spent, spent);
-    assert_eq!(spent + counts.in_hand, UNITS, "every unit is spent once, or there still");
+    assert_eq!(spent + counts.available, UNITS, "every unit is spent once, or there still");
     // Whoever came to less than it wanted left that.
-    assert!(counts.in_hand < 4, "{counts:?}");
+    assert!(counts.available < 4, "{counts:?}");
 }
 
 #[test]
 fn keys_that_are_asked_for_once_take_no_more_room_than_there_is() {
-    let table = Table::new();
+    let table = TestTable::new();
     let lent = table.lent("ana");
     table.grant(&lent, UNITS);
     for number in 0..2 * LEASE_SETS * LEASES_PER_SET {

@@ -42,7 +42,7 @@ fn the_requests_of_a_slot_share_a_call() {
 #[test]
 fn a_batch_over_many_slots_is_decided_as_in_memory() {
     let clock = ManualClock::new();
-    let store = asking().with_injected_clock(clock.clone());
+    let store = asking().with_test_clock(clock.clone());
     let memory = MemoryStore::builder().clock(clock.clone()).build().unwrap();
     let limits = ["6/s burst 9", "5/s sliding_log", "7/s fixed_window", "9/s sliding_counter"];
     let name = unique("batch");

@@ -26,7 +26,7 @@ impl Dice {
 async fn requests_in_several_slots(seed: u64) {
     let (clock, name, mut dice) = (ManualClock::new(), unique("several"), Dice(seed));
     let memory = MemoryStore::builder().clock(clock.clone()).max_keys(1000).build().unwrap();
-    let redis = asking().with_injected_clock(clock.clone());
+    let redis = asking().with_test_clock(clock.clone());
     let both: Vec<(tollgate::Limiter, RedisLimiter)> = one_limit_of_each()
         .into_iter()
         .enumerate()

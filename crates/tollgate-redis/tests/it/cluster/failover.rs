@@ -39,7 +39,7 @@ fn replicated(port: u16) {
 
 /// A thousand, so large that no unit refills during a test.
 fn limit() -> Limit {
-    Limit::fixed_window(1000, Duration::from_secs(365 * 24 * 60 * 60)).from_first()
+    Limit::fixed_window(1000, Duration::from_secs(365 * 24 * 60 * 60)).starting_at_first_request()
 }
 
 /// A Cluster with a replica of each node. It serves the keys of the other nodes while one is
@@ -89,7 +89,7 @@ fn a_cluster_goes_on_when_nodes_hang_are_replaced_and_die() {
         assert!(hangs.len() > 5 && hangs.len() < 40);
         cluster.ask(0, "CLIENT PAUSE 3600000 WRITE");
         let late = after_timeout(DEADLINE, limiter.check(hangs[0])).await;
-        assert_eq!(late.unwrap_err(), StoreError::TimedOut(DEADLINE));
+        assert_eq!(late.unwrap_err(), StoreError::Timeout(DEADLINE));
         for key in (0..KEYS).filter(|key| !hangs.contains(key)) {
             assert_eq!(limiter.check(key).await.unwrap().remaining(), 998, "{key}");
         }
@@ -145,7 +145,7 @@ fn a_node_is_replaced_also_when_the_runtime_that_saw_it_die_is_gone() {
         replicated(cluster.nodes()[1].port());
         cluster.kill(1);
         eventually_async("the node to be away", async || {
-            matches!(limiter.check(key).await, Err(StoreError::Away { .. }))
+            matches!(limiter.check(key).await, Err(StoreError::Unavailable { .. }))
         })
         .await;
         (limiter, key)
@@ -226,7 +226,7 @@ fn a_replica_behind_the_same_address_goes_on_where_the_server_was() {
         // Until it is promoted it refuses: no answer, and nothing is taken.
         eventually_async("a refusal", async || match limiter.check(7).await {
             Ok(decision) => panic!("it answers: {decision:?}"),
-            Err(StoreError::Away { why, .. }) => matches!(*why, StoreError::Refused(_)),
+            Err(StoreError::Unavailable { why, .. }) => matches!(*why, StoreError::Refused(_)),
             Err(error) => matches!(error, StoreError::Refused(_)),
         })
         .await;
@@ -262,7 +262,7 @@ fn sentinels_say_who_goes_on_when_a_server_dies() {
         let mut advice = String::new();
         for url in [other, plain] {
             let error = builder(&url).connect().await.unwrap_err();
-            assert!(matches!(error, StoreError::Unsuitable(_)), "{error:?}");
+            assert!(matches!(error, StoreError::Incompatible(_)), "{error:?}");
             advice += &format!("{url}\n    {error}\n");
         }
         let advice = advice.replace(&sentinel.port().to_string(), "{port}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Block, Cost, Limit, ManualClock, Policy, Request, Rule};
+use tollgate::{BlockPolicy, Cost, Limit, ManualClock, Policy, Request, Rule};
 use tollgate_redis::RedisGate;
 use tollgate_testkit::eventually_async;
 
@@ -15,7 +15,7 @@ use crate::common::{connect, unique, wait};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn gate(policy: Policy, clock: &ManualClock, namespace: &str) -> RedisGate {
-    let store = store().with_injected_clock(clock.clone());
+    let store = store().with_test_clock(clock.clone());
     RedisGate::builder(store).namespace(namespace).build(policy).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn rules_of_one_partition_are_decided_in_one_call() {
                 .key(["user", "tenant"])
                 .limit(Limit::per_hour(1000))
                 .limit(Limit::per_day(5000))
-                .block(Block::of(HOUR)),
+                .block(BlockPolicy::fixed(HOUR)),
         )
         .rule(Rule::new("trial").key(["tenant", "route"]).limit(Limit::per_hour(9)).shadow());
     let request = Request::new().with("tenant", "acme").with("user", "ana").with("route", "/a");
@@ -71,7 +71,7 @@ fn rules_in_several_slots_take_all_or_none_and_report_by_themselves() {
         let allowed = Arc::new(AtomicU64::new(0));
         let mut tasks = tokio::task::JoinSet::new();
         for worker in 0..4 {
-            let store = connect(&cluster().url()).await.with_injected_clock(clock.clone());
+            let store = connect(&cluster().url()).await.with_test_clock(clock.clone());
             let gate = RedisGate::builder(store).namespace(&*namespace).build(policy.clone());
             let (gate, allowed) = (gate.unwrap(), allowed.clone());
             tasks.spawn(async move {
@@ -89,7 +89,7 @@ fn rules_in_several_slots_take_all_or_none_and_report_by_themselves() {
         }
         let at_once = allowed.load(Ordering::Relaxed);
         assert!((1..=251).contains(&at_once), "{at_once}");
-        let gate = RedisGate::builder(shared.with_injected_clock(clock)).namespace(namespace);
+        let gate = RedisGate::builder(shared.with_test_clock(clock)).namespace(namespace);
         let gate = gate.build(policy).unwrap();
         for rule in ["user", "route", "all"] {
             assert_eq!(used(&gate, rule).await, at_once, "{rule}");
@@ -102,7 +102,12 @@ fn rules_in_several_slots_take_all_or_none_and_report_by_themselves() {
 #[test]
 fn a_block_in_another_slot_keeps_everything_from_being_taken() {
     let policy = Policy::new()
-        .rule(Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(Block::of(HOUR * 3)))
+        .rule(
+            Rule::new("login")
+                .key(["user"])
+                .limit(Limit::per_hour(2))
+                .block(BlockPolicy::fixed(HOUR * 3)),
+        )
         .rule(Rule::new("all").limit(Limit::per_hour(100)));
     store();
     wait(async {
@@ -128,7 +133,12 @@ fn a_block_in_another_slot_keeps_everything_from_being_taken() {
 #[test]
 fn a_flood_on_a_blocked_key_costs_the_nodes_less_than_a_hundredth() {
     let policy = Policy::new()
-        .rule(Rule::new("login").key(["user"]).limit(Limit::per_hour(2)).block(Block::of(HOUR * 3)))
+        .rule(
+            Rule::new("login")
+                .key(["user"])
+                .limit(Limit::per_hour(2))
+                .block(BlockPolicy::fixed(HOUR * 3)),
+        )
         .rule(Rule::new("all").limit(Limit::per_hour(100)))
         .rule(Rule::new("trial").key(["route"]).limit(Limit::per_hour(1)).shadow());
     let cluster = exclusive();
@@ -191,9 +201,9 @@ fn a_hold_over_several_slots_is_ended_by_another_node() {
         let request = Request::new().with("user", "ana").with("route", "/a");
         let hold = one.reserve(&request.clone().cost(8)).await.unwrap();
         let id = u128::from(store().unique_number());
-        assert!(one.keep_hold(id, hold, Duration::from_secs(60)).await.unwrap().is_none());
-        let kept = other.take_hold(id).await.unwrap().unwrap();
-        assert!(one.take_hold(id).await.unwrap().is_none(), "nobody else gets it");
+        assert!(one.detach(id, hold, Duration::from_secs(60)).await.unwrap().is_none());
+        let kept = other.attach(id).await.unwrap().unwrap();
+        assert!(one.attach(id).await.unwrap().is_none(), "nobody else gets it");
         assert_eq!(kept.cost(), 8);
         kept.settle(3).await.unwrap();
         for (rule, units) in [("user", 3), ("all", 3), ("twice", 6)] {

@@ -16,7 +16,7 @@ fn keys_in_several_slots_are_leased_and_given_back() {
                 .limit(Limit::sliding_counter(10_000, std::time::Duration::from_secs(3600))),
         );
     policy.sync = SyncMode::Leased;
-    let store = store().with_injected_clock(ManualClock::new());
+    let store = store().with_test_clock(ManualClock::new());
     let gate = RedisGate::builder(store).namespace(unique("leases")).build(policy).unwrap();
     let request = Request::new().with("tenant", "acme").with("user", "ana");
     wait(async {

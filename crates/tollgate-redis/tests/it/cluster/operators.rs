@@ -31,7 +31,7 @@ fn keys_of_all_nodes_are_listed_and_reset_by_prefix() {
         let done = limiter.reset_prefix("bot-", |progress| steps.push(progress)).await.unwrap();
         assert_eq!((done.reset, done.seen), (100, 300));
         assert!(steps.len() >= 3, "a step for every node at least");
-        assert!(limiter.status(("bot-3", 3)).await.unwrap().is_new());
+        assert!(limiter.status(("bot-3", 3)).await.unwrap().is_fresh());
         assert_eq!(limiter.reset_all(|_| {}).await.unwrap().reset, 200);
         assert_eq!(other.status("bot-1").await.unwrap().used(), 1, "not its key");
     });
@@ -63,7 +63,7 @@ fn a_url_of_another_kind_of_server_is_refused_with_what_to_write() {
         let mut advice = String::new();
         for url in urls {
             let error = builder(&url).connect().await.unwrap_err();
-            assert!(matches!(error, StoreError::Unsuitable(_)), "{url}: {error:?}");
+            assert!(matches!(error, StoreError::Incompatible(_)), "{url}: {error:?}");
             advice += &format!("{url}\n    {error}\n");
         }
         let advice =
@@ -75,7 +75,7 @@ fn a_url_of_another_kind_of_server_is_refused_with_what_to_write() {
         assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
         assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         let nobody = builder("redis+cluster://127.0.0.1:1,127.0.0.1:2").connect().await;
-        assert!(matches!(nobody, Err(StoreError::Unreachable(_))), "{nobody:?}");
+        assert!(matches!(nobody, Err(StoreError::Connection(_))), "{nobody:?}");
     });
 }
 

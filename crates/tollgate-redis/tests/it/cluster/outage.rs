@@ -35,7 +35,7 @@ async fn until_it_answers(limiter: &RedisLimiter, key: u64) {
 /// Calls until the node is unavailable.
 async fn until_it_is_away(limiter: &RedisLimiter, key: u64) -> StoreError {
     for _ in 0..20 {
-        if let Err(StoreError::Away { why, .. }) = limiter.check(key).await {
+        if let Err(StoreError::Unavailable { why, .. }) = limiter.check(key).await {
             return (*why).clone();
         }
     }
@@ -82,7 +82,7 @@ impl Calls {
         for key in self.own.iter().cycle().take(500) {
             let answer = self.limiter.check(*key).now_or_never().expect("the call does not wait");
             let error = answer.unwrap_err();
-            assert!(matches!(error, StoreError::Away { .. }), "{error:?}");
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         }
         for key in &self.others {
             let decision = self.limiter.check(*key).await.unwrap();
@@ -156,7 +156,7 @@ fn a_node_that_hangs_is_away_after_three_calls() {
         signal("-STOP", process);
         for _ in 0..3 {
             let late = after_timeout(DEADLINE, calls.limiter.check(calls.own[0])).await;
-            assert_eq!(late.unwrap_err(), StoreError::TimedOut(DEADLINE));
+            assert_eq!(late.unwrap_err(), StoreError::Timeout(DEADLINE));
         }
         calls.only_its_own_fail().await;
         signal("-CONT", process);
@@ -184,7 +184,7 @@ fn a_cluster_that_is_absent_at_the_start_is_an_outage() {
         assert!(!store.health().connected && store.health().outage.is_none());
         (0..nodes).for_each(|node| cluster.kill(node));
         let why = until_it_is_away(&limiter, 1).await;
-        assert!(matches!(why, StoreError::Unreachable(_)), "{why:?}");
+        assert!(matches!(why, StoreError::Connection(_)), "{why:?}");
         let (start, mut waited) = (Instant::now(), 0);
         for key in 0..200 {
             waited += u128::from(error_of(&limiter, key).await.1);

@@ -22,16 +22,16 @@ async fn is_allowed(store: &RedisStore, few: &RedisLimiter, many: &RedisLimiter)
 #[test]
 fn a_request_over_several_slots_is_refused_again_without_asking() {
     let clock = ManualClock::new();
-    let store = store().with_injected_clock(clock.clone());
+    let store = store().with_test_clock(clock.clone());
     let (few, many) = two(&store, 1);
     wait(async {
         assert!(is_allowed(&store, &few, &many).await);
         assert!(!is_allowed(&store, &few, &many).await);
-        assert_eq!(store.health().denied_locally, 0);
+        assert_eq!(store.health().cached_denials, 0);
         for _ in 0..50 {
             assert!(!is_allowed(&store, &few, &many).await);
         }
-        assert_eq!(store.health().denied_locally, 50);
+        assert_eq!(store.health().cached_denials, 50);
         assert_eq!(many.status("/").await.unwrap().used(), 1, "nothing is held");
         // That was a look, so that it asks again; then what is given back here is seen at once.
         assert!(!is_allowed(&store, &few, &many).await);
@@ -39,15 +39,15 @@ fn a_request_over_several_slots_is_refused_again_without_asking() {
         assert!(is_allowed(&store, &few, &many).await);
         assert!(!is_allowed(&store, &few, &many).await);
         clock.advance(Duration::from_secs(1));
-        let before = store.health().denied_locally;
+        let before = store.health().cached_denials;
         assert!(!is_allowed(&store, &few, &many).await);
-        assert_eq!(store.health().denied_locally, before, "it is too old");
+        assert_eq!(store.health().cached_denials, before, "it is too old");
     });
 }
 
 #[test]
 fn a_refusal_for_want_of_what_others_hold_on_their_way_is_not_repeated() {
-    let store = store().with_injected_clock(ManualClock::new());
+    let store = store().with_test_clock(ManualClock::new());
     let (few, many) = two(&store, 1);
     wait(async {
         // As a request of another process does that is on its way over several slots.
@@ -56,7 +56,7 @@ fn a_refusal_for_want_of_what_others_hold_on_their_way_is_not_repeated() {
             assert!(!is_allowed(&store, &few, &many).await);
             assert!(!few.check("ana").await.unwrap().is_allowed());
         }
-        assert_eq!(store.health().denied_locally, 0);
+        assert_eq!(store.health().cached_denials, 0);
         held.cancel().await.unwrap();
         assert!(is_allowed(&store, &few, &many).await);
     });
@@ -64,7 +64,7 @@ fn a_refusal_for_want_of_what_others_hold_on_their_way_is_not_repeated() {
 
 #[test]
 fn a_batch_over_all_nodes_and_several_slots_is_decided_in_order_and_exactly() {
-    let store = store().with_injected_clock(ManualClock::new());
+    let store = store().with_test_clock(ManualClock::new());
     let (few, many) = two(&store, 550);
     wait(async {
         // More than may be on their way at once on one key.

@@ -61,7 +61,7 @@ fn eight_connections_over_several_slots_take_all_or_none_and_never_too_much() {
         let allowed = Arc::new(AtomicU64::new(0));
         let mut tasks = tokio::task::JoinSet::new();
         for worker in 0..8 {
-            let store = connect(&cluster().url()).await.with_injected_clock(clock.clone());
+            let store = connect(&cluster().url()).await.with_test_clock(clock.clone());
             let (gate, allowed) = (Gate::new(&store, &name), allowed.clone());
             tasks.spawn(async move {
                 for number in 0..80 {
@@ -74,7 +74,7 @@ fn eight_connections_over_several_slots_take_all_or_none_and_never_too_much() {
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
         }
-        let gate = Gate::new(&shared.with_injected_clock(clock), &name);
+        let gate = Gate::new(&shared.with_test_clock(clock), &name);
         let at_once = allowed.load(Ordering::Relaxed);
         assert_eq!(gate.used().await, [at_once; 3], "all or none, and denials gave back");
         assert!(at_once <= 501);
@@ -97,7 +97,7 @@ fn who_gives_up_in_the_middle_leaves_nothing_taken() {
     let shared = store();
     wait(async {
         let clock = ManualClock::new();
-        let store = shared.with_injected_clock(clock.clone());
+        let store = shared.with_test_clock(clock.clone());
         let gate = Gate::new(&store, &unique("dropped"));
         for micros in 0..200 {
             // Wherever it is by then.
@@ -119,7 +119,7 @@ fn a_reservation_that_its_owner_left_comes_back_by_itself() {
     let shared = store();
     wait(async {
         let clock = ManualClock::new();
-        let store = shared.with_injected_clock(clock.clone());
+        let store = shared.with_test_clock(clock.clone());
         let (a, b) = (unique("a"), unique("b"));
         let [a, b] = [a, b].map(|name| store.limiter(&name, Limit::per_day(10)).unwrap());
         // As a process does that dies after it has reserved.
@@ -127,7 +127,7 @@ fn a_reservation_that_its_owner_left_comes_back_by_itself() {
         std::mem::forget(held);
         let charges = [a.charge("left"), b.charge("right")];
         assert!(!store.check_all(&charges).await.unwrap().is_allowed());
-        assert!(b.status("right").await.unwrap().is_new(), "the other slot gave back");
+        assert!(b.status("right").await.unwrap().is_fresh(), "the other slot gave back");
         clock.advance(Duration::from_secs(40));
         assert!(store.check_all(&charges).await.unwrap().is_allowed());
         assert_eq!(a.status("left").await.unwrap().used(), 1);
@@ -138,7 +138,7 @@ fn a_reservation_that_its_owner_left_comes_back_by_itself() {
 fn turns_of_a_queue_are_taken_only_when_all_else_is_there() {
     let shared = store();
     wait(async {
-        let store = shared.with_injected_clock(ManualClock::new());
+        let store = shared.with_test_clock(ManualClock::new());
         let second = Duration::from_secs(1);
         let queue =
             store.limiter(&unique("queue"), Limit::leaky_queue(1, second).burst(9)).unwrap();

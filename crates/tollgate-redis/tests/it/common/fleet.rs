@@ -14,7 +14,7 @@ pub(crate) async fn fleet(policy: &Policy, nodes: usize) -> Vec<RedisGate> {
     let (clock, namespace) = (ManualClock::new(), unique("fleet"));
     let mut gates = Vec::new();
     for _ in 0..nodes {
-        let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+        let store = connect(&server().url()).await.with_test_clock(clock.clone());
         let gate = RedisGate::builder(store).namespace(namespace.clone()).build(policy.clone());
         gates.push(gate.unwrap());
     }

@@ -94,14 +94,14 @@ pub(crate) struct Injected {
 
 impl Injected {
     pub(crate) fn new(store: &RedisStore, asking: &RedisStore, clock: ManualClock) -> Injected {
-        let asking = asking.with_injected_clock(clock.clone());
-        Injected { store: store.with_injected_clock(clock), asking, name: unique("store") }
+        let asking = asking.with_test_clock(clock.clone());
+        Injected { store: store.with_test_clock(clock), asking, name: unique("store") }
     }
 }
 
 /// A store that asks each time.
 pub(crate) fn asking(url: &str) -> RedisStore {
-    builder(url).deny_cache_for(Duration::ZERO).open().expect("the url is right")
+    builder(url).deny_cache_ttl(Duration::ZERO).open().expect("the url is right")
 }
 
 /// A limiter of it.

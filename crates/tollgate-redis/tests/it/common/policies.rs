@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Block, Cost, KeyPart, Limit, Listing, Numbers, Override, Policy, Request, Rule};
+use tollgate::{
+    BlockPolicy, Cost, KeyAttribute, Limit, ListEntry, Override, Policy, Request, Rule, RuleLimits,
+};
 
 /// Numbers that are the same for the same seed.
 #[derive(Debug)]
@@ -83,10 +85,10 @@ impl Dice {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    pub(crate) fn numbers(&mut self) -> Numbers {
+    pub(crate) fn numbers(&mut self) -> RuleLimits {
         match self.below(8) {
-            0 => Numbers::Unlimited,
-            1 | 2 => Numbers::Limits(vec![self.limit(), self.limit()]),
+            0 => RuleLimits::Unlimited,
+            1 | 2 => RuleLimits::All(vec![self.limit(), self.limit()]),
             _ => self.limit().into(),
         }
     }
@@ -95,11 +97,11 @@ impl Dice {
         let mut rule = Rule::new(format!("rule-{number}"));
         rule.key = match self.below(5) {
             0 => Vec::new(),
-            1 => vec!["tenant".into(), KeyPart::or("user", "nobody")],
+            1 => vec!["tenant".into(), KeyAttribute::with_default("user", "nobody")],
             2 => vec!["tenant".into()],
             _ => vec!["user".into()],
         };
-        rule.numbers = self.numbers();
+        rule.limits = self.numbers();
         if self.one_in(4) {
             rule = rule.matches("route", "/search");
         }
@@ -121,7 +123,7 @@ impl Dice {
             let first = Duration::from_millis(1 + self.below(900));
             let factor = u32::try_from(1 + self.below(3)).unwrap_or(1);
             let most = if factor > 1 { first * 7 } else { first };
-            rule.block = Some(Block::of(first).times(factor, most));
+            rule.block = Some(BlockPolicy::fixed(first).escalating(factor, most));
         }
         rule
     }
@@ -139,13 +141,13 @@ impl Dice {
         }
         if self.one_in(3) && self.changes_numbers() {
             let numbers = self.numbers();
-            policy = policy.with_override(Override::new("user", "eve").numbers("rule-0", numbers));
+            policy = policy.override_client(Override::new("user", "eve").limits("rule-0", numbers));
         }
         if self.one_in(4) {
-            policy = policy.allow(Listing::new("friends").matches("user", "kim"));
+            policy = policy.allow(ListEntry::new("friends").matches("user", "kim"));
         }
         if self.one_in(4) {
-            policy = policy.deny(Listing::new("foes").matches("tenant", "evil"));
+            policy = policy.deny(ListEntry::new("foes").matches("tenant", "evil"));
         }
         if self.one_in(4) {
             policy.default_tier = Some("free".to_owned());

@@ -55,7 +55,7 @@ impl Rig {
         match &answer {
             Ok(decision) if decision.is_allowed() => self.tally.admitted += 1,
             Ok(_) => self.tally.denied += 1,
-            Err(StoreError::Away { .. }) => self.tally.away += 1,
+            Err(StoreError::Unavailable { .. }) => self.tally.away += 1,
             Err(_) => self.tally.failed += 1,
         }
         answer.map(|decision| decision.is_allowed())
@@ -70,7 +70,7 @@ impl Rig {
     pub(crate) fn fail_at_once(&mut self) -> StoreError {
         let answer = self.limiter.check("ana").now_or_never().expect("the call does not wait");
         match self.count(answer) {
-            Err(StoreError::Away { why, .. }) => (*why).clone(),
+            Err(StoreError::Unavailable { why, .. }) => (*why).clone(),
             other => panic!("the store is not away: {other:?}"),
         }
     }
@@ -83,7 +83,7 @@ impl Rig {
     pub(crate) async fn until_it_is_away(&mut self, is_expected: impl Fn(&StoreError) -> bool) {
         for _ in 0..10 {
             match self.call().await {
-                Err(StoreError::Away { why, .. }) => {
+                Err(StoreError::Unavailable { why, .. }) => {
                     assert!(is_expected(&why), "{why:?}");
                     return;
                 }
@@ -98,9 +98,9 @@ impl Rig {
     pub(crate) async fn until_it_is_away_after_timeouts(&mut self) {
         for _ in 0..3 {
             let answer = after_timeout(TIMEOUT, self.limiter.check("ana")).await;
-            assert_eq!(self.count(answer), Err(StoreError::TimedOut(TIMEOUT)));
+            assert_eq!(self.count(answer), Err(StoreError::Timeout(TIMEOUT)));
         }
-        assert_eq!(self.fail_at_once(), StoreError::TimedOut(TIMEOUT));
+        assert_eq!(self.fail_at_once(), StoreError::Timeout(TIMEOUT));
     }
 
     /// While the store is unavailable, no call waits, and few connections are tried.
@@ -183,5 +183,5 @@ fn most_connections(time: Duration) -> u64 {
 }
 
 pub(crate) fn is_unreachable(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unreachable(_))
+    matches!(error, StoreError::Connection(_))
 }

@@ -49,7 +49,7 @@ impl Said {
         assert!(!ruling.is_degraded(), "the server answers");
         let rules = ruling.rules().map(|of| OfRule {
             rule: of.rule().to_owned(),
-            numbers: of.numbers().map(ToString::to_string),
+            numbers: of.limit_config().map(ToString::to_string),
             shadow: of.is_shadow(),
             allowed: of.is_allowed(),
             limit: of.limit(),
@@ -57,14 +57,14 @@ impl Said {
             retry_after: of.retry_after().map(tick),
             reset_after: tick(of.reset_after()),
             delay: tick(of.delay()),
-            blocked: of.blocked().map(tick),
+            blocked: of.blocked_for().map(tick),
         });
         Said {
             allowed: ruling.is_allowed(),
             reason: ruling.reason(),
             error: ruling.error().map(|error| error.to_string()),
             decided: Decided {
-                rule: ruling.rule().map(str::to_owned),
+                rule: ruling.decided_by_name().map(str::to_owned),
                 limit: ruling.limit(),
                 remaining: ruling.remaining(),
                 retry_after: ruling.retry_after().map(tick),

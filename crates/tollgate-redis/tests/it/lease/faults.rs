@@ -30,7 +30,7 @@ impl Rig {
         let proxy = FaultProxy::to(server.port());
         let (clock, namespace) = (ManualClock::new(), unique("faults"));
         let gate = |store: RedisStore| {
-            let builder = RedisGate::builder(store.with_injected_clock(clock.clone()));
+            let builder = RedisGate::builder(store.with_test_clock(clock.clone()));
             builder.namespace(namespace.clone()).build(policy.clone()).unwrap()
         };
         let [gate, beside] = [connect(&proxy.url()).await, connect(&server.url()).await].map(gate);
@@ -78,7 +78,7 @@ fn a_lease_is_counted_from_before_it_was_asked_for() {
         assert_eq!(rig.gate.lease_counts().borrowed, 0);
         rig.proxy.set(Fault::None);
         eventually_async("the answer", async || rig.gate.lease_counts().borrowed > 0).await;
-        assert_eq!(rig.gate.lease_counts().in_hand, 0, "it ended before it came");
+        assert_eq!(rig.gate.lease_counts().available, 0, "it ended before it came");
         eventually_async("the units to be returned", async || rig.used().await == 400).await;
     });
 }
@@ -92,7 +92,7 @@ fn what_is_in_hand_is_spent_while_the_store_is_away_and_then_the_rule_falls_back
             let rig = Rig::new(policy).await;
             heat(&rig.gate, &ana()).await;
             rig.proxy.set(Fault::Refuse);
-            let in_hand = rig.gate.lease_counts().in_hand;
+            let in_hand = rig.gate.lease_counts().available;
             for _ in 0..in_hand {
                 let ruling = rig.gate.check(&ana()).await;
                 assert!(ruling.is_allowed() && ruling.is_leased() && !ruling.is_degraded());
@@ -125,20 +125,20 @@ fn a_request_whose_store_does_not_answer_puts_back_what_it_took_from_hand() {
         let rig = Rig::new(policy).await;
         heat(&rig.gate, &ana()).await;
         rig.proxy.set(Fault::Freeze);
-        let before = rig.gate.lease_counts().in_hand;
+        let before = rig.gate.lease_counts().available;
         let export = ana().with("route", "/export");
         let late = after_timeout(DEADLINE, rig.gate.try_check(&export)).await;
-        assert_eq!(late.unwrap_err(), StoreError::TimedOut(DEADLINE));
-        assert_eq!(rig.gate.lease_counts().in_hand, before);
+        assert_eq!(late.unwrap_err(), StoreError::Timeout(DEADLINE));
+        assert_eq!(rig.gate.lease_counts().available, before);
         // And one that nobody waits for any more.
         rig.recovers().await;
-        let before = rig.gate.lease_counts().in_hand;
+        let before = rig.gate.lease_counts().available;
         rig.proxy.set(Fault::Freeze);
         {
             let mut dropped = pin!(rig.gate.try_check(&export));
             assert!(dropped.as_mut().now_or_never().is_none(), "it is dropped on its way");
         }
-        assert_eq!(rig.gate.lease_counts().in_hand, before);
+        assert_eq!(rig.gate.lease_counts().available, before);
     });
 }
 
@@ -149,7 +149,7 @@ fn a_return_whose_answer_is_lost_is_not_repeated() {
         for fault in lost {
             let rig = Rig::new(strict(Limit::fixed_window(10_000, 3600 * SECOND))).await;
             let taken = heat(&rig.gate, &ana()).await;
-            let in_hand = rig.gate.lease_counts().in_hand;
+            let in_hand = rig.gate.lease_counts().available;
             rig.proxy.set(fault);
             let mut returning = pin!(rig.gate.return_leases());
             let _ = returning.as_mut().now_or_never();
@@ -227,7 +227,7 @@ fn a_server_that_has_forgotten_everything_is_minted_nothing_by_what_comes_back()
         let policy = strict(Limit::fixed_window(10_000, 3600 * SECOND));
         let rig = Rig::on(&server, policy).await;
         heat(&rig.gate, &ana()).await;
-        let in_hand = rig.gate.lease_counts().in_hand;
+        let in_hand = rig.gate.lease_counts().available;
         server.restart();
         rig.recovers().await;
         rig.gate.return_leases().await;

@@ -56,13 +56,13 @@ fn a_reset_revokes_what_other_nodes_have_in_hand() {
         let ben = Request::new().with("user", "ben");
         heat(there, &ana()).await;
         heat(there, &ben).await;
-        let both = there.lease_counts().in_hand;
+        let both = there.lease_counts().available;
         assert!(here.reset("per-user", &["ana"]).await.unwrap());
         eventually_async("a node to drop its lease", async || {
             !there.peek(&ana()).await.is_leased()
         })
         .await;
-        let left = there.lease_counts().in_hand;
+        let left = there.lease_counts().available;
         assert!(0 < left && left < both, "{left} of {both}: only what was reset");
         assert!(there.peek(&ben).await.is_leased());
         assert_eq!(there.check(&ana()).await.remaining(), 9_999, "it is new");
@@ -120,7 +120,7 @@ fn an_override_at_run_time_ends_a_lease_of_other_numbers() {
         let fleet = Fleet::new(&per_user(Limit::per_hour(10_000)), 2).await;
         let [here, there] = &fleet.nodes[..] else { panic!("two nodes") };
         heat(there, &ana()).await;
-        let other = Override::new("user", "ana").numbers("per-user", Limit::per_hour(500));
+        let other = Override::new("user", "ana").limits("per-user", Limit::per_hour(500));
         here.set_override(other).await.unwrap();
         eventually_async("the override on another node", async || {
             there.peek(&ana()).await.limit() == 500
@@ -129,7 +129,7 @@ fn an_override_at_run_time_ends_a_lease_of_other_numbers() {
         assert!(!there.check(&ana()).await.is_leased());
         // A queue is legal there, and asked for each time.
         let queue = Limit::leaky_queue(1000, SECOND).burst(5000);
-        here.set_override(Override::new("user", "ana").numbers("per-user", queue)).await.unwrap();
+        here.set_override(Override::new("user", "ana").limits("per-user", queue)).await.unwrap();
         eventually_async("the second override on another node", async || {
             there.peek(&ana()).await.limit() == 5001
         })

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Block, Clock, Dialect, HeaderStyle, Limit, ManualClock, Policy, Rule, SyncMode};
+use tollgate::{
+    BlockPolicy, Clock, Dialect, HeaderStyle, Limit, ManualClock, Policy, Rule, SyncMode,
+};
 
 use super::{Fleet, SECOND, ana, heat, leasable, leased, per_user};
 use crate::common::{calls, connect, wait};
@@ -14,8 +16,8 @@ fn a_key_is_asked_for_until_it_is_hot_and_then_paid_from_hand() {
     wait(async {
         let server = RedisServer::start();
         let policy = per_user(Limit::per_hour(1_000_000));
-        let store = connect(&server.url()).await.with_injected_clock(ManualClock::new());
-        let gate = RedisGate::on(store, policy).unwrap();
+        let store = connect(&server.url()).await.with_test_clock(ManualClock::new());
+        let gate = RedisGate::with_store(store, policy).unwrap();
         for _ in 0..3 {
             assert!(!gate.check(&ana()).await.is_leased(), "a cold key");
         }
@@ -40,7 +42,7 @@ fn what_remains_goes_down_by_what_is_taken_from_one_lease_to_the_next() {
             for _ in 0..40 {
                 // What follows comes in the background.
                 eventually_async("the next lease", async || {
-                    fleet.node().lease_counts().in_hand >= 10
+                    fleet.node().lease_counts().available >= 10
                 })
                 .await;
                 for _ in 0..10 {
@@ -50,8 +52,8 @@ fn what_remains_goes_down_by_what_is_taken_from_one_lease_to_the_next() {
                     assert_eq!((ruling.limit(), ruling.is_leased()), (10_000, true));
                     assert!(ruling.rules().all(|rule| rule.is_leased()));
                     let told = |dialect| {
-                        let style = HeaderStyle::new().dialect(dialect);
-                        let fields = style.of_ruling(&ruling, &Clock::system());
+                        let style = HeaderStyle::new().with_dialect(dialect);
+                        let fields = style.for_ruling(&ruling, &Clock::system());
                         fields.get("ratelimit").unwrap_or_default().to_owned()
                     };
                     assert!(told(Dialect::Draft11).ends_with(";tollgate-leased"), "{limit}");
@@ -142,7 +144,7 @@ fn what_is_left_comes_back_when_the_node_stops() {
             assert!(status().await < 10_000 - taken, "{limit}: what is in hand is charged");
             fleet.node().return_leases().await;
             assert_eq!(status().await, 10_000 - taken, "{limit}");
-            assert_eq!(fleet.node().lease_counts().in_hand, 0);
+            assert_eq!(fleet.node().lease_counts().available, 0);
         }
     });
 }
@@ -179,7 +181,7 @@ fn what_is_taken_from_hand_is_put_back_where_another_rule_denies() {
         assert!(first.is_allowed() && first.is_leased());
         let counts = fleet.node().lease_counts();
         let denied = fleet.node().try_check(&export).await.unwrap();
-        assert_eq!((denied.is_allowed(), denied.rule()), (false, Some("exports")));
+        assert_eq!((denied.is_allowed(), denied.decided_by_name()), (false, Some("exports")));
         assert_eq!(fleet.node().lease_counts(), counts, "it is in hand again");
         let of = |ruling: &tollgate::Ruling| ruling.rules().next().unwrap().remaining();
         assert_eq!(of(&denied), of(&first), "as it stands, with nothing taken");
@@ -228,7 +230,7 @@ fn what_cannot_be_leased_asks_each_time() {
                     .limit(Limit::per_hour(10_000))
                     .limit(Limit::leaky_queue(10_000, SECOND)),
             );
-        policy.rules[1].block = Some(Block::of(SECOND));
+        policy.rules[1].block = Some(BlockPolicy::fixed(SECOND));
         policy.sync = SyncMode::Leased;
         let fleet = Fleet::new(&policy, 1).await;
         for _ in 0..50 {

@@ -33,7 +33,7 @@ fn leasable(count: u64) -> Vec<Limit> {
         Limit::per_hour(count),
         Limit::leaky_bucket(count, 3600 * SECOND),
         Limit::fixed_window(count, 3600 * SECOND),
-        Limit::fixed_window(count, 3600 * SECOND).from_first(),
+        Limit::fixed_window(count, 3600 * SECOND).starting_at_first_request(),
         Limit::calendar(count, tollgate::CalendarUnit::Month).zone("Europe/Paris"),
         Limit::sliding_log(count, 3600 * SECOND),
         Limit::sliding_counter(count, 3600 * SECOND),
@@ -51,7 +51,7 @@ impl Fleet {
         let (clock, namespace) = (ManualClock::new(), unique("leases"));
         let mut gates = Vec::new();
         for _ in 0..nodes {
-            let store = connect(&server().url()).await.with_injected_clock(clock.clone());
+            let store = connect(&server().url()).await.with_test_clock(clock.clone());
             let gate = RedisGate::builder(store).namespace(namespace.clone()).build(policy.clone());
             gates.push(gate.unwrap());
         }

@@ -31,7 +31,8 @@ const PER_WINDOW: u64 = 4000;
 
 fn policy() -> Policy {
     let rate = leased("rate", Limit::per_second(RATE).burst(BURST)).matches("route", "/rate");
-    let hour = Limit::fixed_window(PER_WINDOW, Duration::from_secs(3600)).from_first();
+    let hour =
+        Limit::fixed_window(PER_WINDOW, Duration::from_secs(3600)).starting_at_first_request();
     let hour = leased("hour", hour).matches("route", "/hour");
     let mut policy = Policy::new().rule(rate).rule(hour);
     (policy.sync, policy.lease_ttl) = (SyncMode::Leased, TTL);
@@ -77,7 +78,7 @@ fn spends_for_a_while() {
     let stop = Path::new(&path).with_file_name(STOP);
     let file = Arc::new(Mutex::new(OpenOptions::new().append(true).open(path).unwrap()));
     wait(async {
-        let gate = RedisGate::on(connect(&url).await, policy()).unwrap();
+        let gate = RedisGate::with_store(connect(&url).await, policy()).unwrap();
         let mut tasks = tokio::task::JoinSet::new();
         for worker in 0..4_u64 {
             tasks.spawn(spend(gate.clone(), worker, file.clone(), stop.clone()));
@@ -135,7 +136,8 @@ impl Fleet {
             start(&server.url(), &path)
         };
         let children = (0..PROCESSES).map(child).collect();
-        let gate = wait(async { RedisGate::on(connect(&server.url()).await, policy()).unwrap() });
+        let gate =
+            wait(async { RedisGate::with_store(connect(&server.url()).await, policy()).unwrap() });
         Fleet { server, gate, folder, children }
     }
 

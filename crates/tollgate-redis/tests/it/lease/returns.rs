@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use tollgate::port::{Grant, LeaseTerms, Ported, Purse, State};
-use tollgate::{Algorithm, Limit, ManualClock, Status};
+use tollgate::port::{Grant, LeaseTerms, ScriptPlan, ScriptState, Wallet};
+use tollgate::{Algorithm, KeyStatus, Limit, ManualClock};
 use tollgate_redis::RedisLimiter;
 use tollgate_testkit::any_limits;
 
@@ -48,28 +48,28 @@ fn part(thousandths: u64, whole: u64) -> u64 {
 }
 
 /// A status as plain numbers, in whole microseconds.
-fn figures(status: &Status) -> (u64, u64, Duration, Duration) {
+fn figures(status: &KeyStatus) -> (u64, u64, Duration, Duration) {
     (status.limit(), status.used(), status.retry_after(), status.reset_after())
 }
 
 struct Key {
     clock: ManualClock,
     redis: RedisLimiter,
-    ported: Ported,
+    ported: ScriptPlan,
     terms: LeaseTerms,
-    state: State,
-    lent: Vec<Purse>,
+    state: ScriptState,
+    lent: Vec<Wallet>,
 }
 
 impl Key {
     fn new(limit: &Limit) -> Option<Key> {
         let clock = ManualClock::new();
-        let ported = Ported::new(limit).ok()?;
+        let ported = ScriptPlan::new(limit).ok()?;
         let long = LeaseTerms::new(&ported, Duration::from_secs(1 << 30), 100);
         let terms = long.or_else(|_| LeaseTerms::new(&ported, limit.period() / 2, 100)).ok()?;
-        let redis = store().with_injected_clock(clock.clone());
+        let redis = store().with_test_clock(clock.clone());
         let redis = redis.limiter(&unique("returns"), limit.clone()).ok()?;
-        Some(Key { clock, redis, ported, terms, state: State::New, lent: Vec::new() })
+        Some(Key { clock, redis, ported, terms, state: ScriptState::New, lent: Vec::new() })
     }
 
     fn now(&self) -> u64 {
@@ -77,7 +77,7 @@ impl Key {
     }
 
     /// Takes units in both; the state that was met, if they were there.
-    async fn take(&mut self, units: u64) -> Option<State> {
+    async fn take(&mut self, units: u64) -> Option<ScriptState> {
         let (met, now) = (self.state.clone(), self.now());
         let decision = self.redis.check_n(KEY, units).await.unwrap();
         assert_eq!(decision.is_allowed(), self.ported.decide(&met, now, units).is_allowed());
@@ -88,7 +88,7 @@ impl Key {
     async fn borrow(&mut self, units: u64, spent: u64) {
         let (sent, at) = (self.clock.now(), self.now());
         let Some(met) = self.take(units).await else { return };
-        let mut purse = Purse::default();
+        let mut purse = Wallet::default();
         let _ = purse.add(&self.terms, Grant { sent, at, met, units }, sent);
         if spent > 0 {
             let _ = purse.spend(&self.terms, spent, sent);
@@ -128,7 +128,7 @@ async fn live((limit, steps): Life) -> usize {
             }
             Step::Reset => {
                 key.redis.reset(KEY).await.unwrap();
-                key.state = State::New;
+                key.state = ScriptState::New;
             }
         }
         let redis = figures(&key.redis.status(KEY).await.unwrap());

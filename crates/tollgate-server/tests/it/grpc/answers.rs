@@ -70,13 +70,13 @@ fn over_the_limit_it_says_so_in_every_form() {
 
 #[test]
 fn headers_are_in_the_dialect_of_the_server() {
-    let style = HeaderStyle::new().dialect(Dialect::XDelta);
+    let style = HeaderStyle::new().with_dialect(Dialect::XSeconds);
     let rls = Rls::with(|server| server.header_style(style));
     let response = rls.ask([user("ana")]);
     assert_eq!(header(&response, "x-ratelimit-remaining"), Some("2"));
     assert_eq!(header(&response, "ratelimit"), None);
 
-    let style = HeaderStyle::new().verbosity(Verbosity::None);
+    let style = HeaderStyle::new().with_verbosity(Verbosity::None);
     let rls = Rls::with(|server| server.header_style(style));
     let mut bodies = Vec::new();
     for _ in 0..4 {
@@ -171,7 +171,7 @@ fn it_decides_as_a_gate_over_the_imported_policy_does() {
     let rls = Rls::start();
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-    let twin = Gate::on(store, envoy_policy()).unwrap();
+    let twin = Gate::with_store(store, envoy_policy()).unwrap();
     let mut runner = TestRunner::deterministic();
     for _ in 0..400 {
         use proptest::strategy::{Strategy, ValueTree};

@@ -19,7 +19,7 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn gate() -> (Gate, ManualClock) {
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-    (Gate::on(store, policy()).unwrap(), clock)
+    (Gate::with_store(store, policy()).unwrap(), clock)
 }
 
 pub(crate) fn session() -> (RespSession, ManualClock) {

@@ -76,7 +76,7 @@ impl TestServer {
     ) -> TestServer {
         let clock = ManualClock::new();
         let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-        let gate = Gate::on(store, policy).unwrap();
+        let gate = Gate::with_store(store, policy).unwrap();
         let mut server = TestServer::over(gate.clone(), change);
         (server.gate, server.clock) = (Some(gate), clock);
         server

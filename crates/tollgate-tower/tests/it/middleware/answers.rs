@@ -10,7 +10,7 @@ use super::support::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use tollgate::{Dialect, Gate, Limit, Listing, Policy, Rule, Verbosity};
+use tollgate::{Dialect, Gate, Limit, ListEntry, Policy, Rule, Verbosity};
 use tollgate_testkit::assert_golden;
 use tollgate_tower::{
     Answer, ClientIp, GateBody, GateLayer, IfMissing, IfUnsaid, LayerError, RequestCost, Settle,
@@ -53,7 +53,7 @@ async fn an_allowed_answer_is_told_how_it_stands_in_the_chosen_dialect() {
     let served = ask(&layer, from("192.0.2.1")).await;
     assert_eq!(header(&served, "ratelimit"), Some("\"limit\";r=59;t=1"));
     assert_eq!(header(&served, "ratelimit-policy"), Some("\"limit\";q=60;w=60"));
-    let layer = by_peer(&limiter).headers(Dialect::XDelta).build().unwrap();
+    let layer = by_peer(&limiter).headers(Dialect::XSeconds).build().unwrap();
     let served = ask(&layer, from("192.0.2.1")).await;
     assert_eq!(header(&served, "x-ratelimit-remaining"), Some("58"));
     assert_eq!(header(&served, "ratelimit"), None);
@@ -115,8 +115,8 @@ async fn an_answer_of_ones_own_still_says_when_to_come_again() {
 
 fn api() -> Policy {
     Policy::new()
-        .allow(Listing::new("health").matches("path", "/healthz"))
-        .deny(Listing::new("banned").matches("user", "mallory"))
+        .allow(ListEntry::new("health").matches("path", "/healthz"))
+        .deny(ListEntry::new("banned").matches("user", "mallory"))
         .rule(Rule::new("per-user").key(["user"]).limit(Limit::per_minute(2)))
         .rule(Rule::new("everybody").limit(Limit::per_minute(100)))
 }

@@ -11,8 +11,8 @@ const DIALECTS: [Dialect; 6] = [
     Dialect::Draft11,
     Dialect::Draft07,
     Dialect::Draft06,
-    Dialect::XEpoch,
-    Dialect::XDelta,
+    Dialect::XTimestamp,
+    Dialect::XSeconds,
     Dialect::Off,
 ];
 
@@ -86,7 +86,7 @@ async fn the_short_way_finds_the_address_where_it_was_told_to() {
 #[tokio::test]
 async fn what_the_service_has_told_itself_stays() {
     let (limiter, _) = limiter(Limit::per_minute(5));
-    let layer = by_peer(&limiter).headers(Dialect::XDelta).without_extension().build().unwrap();
+    let layer = by_peer(&limiter).headers(Dialect::XSeconds).without_extension().build().unwrap();
     let own = |_| {
         let response = Response::builder().header("x-ratelimit-reset", "7").header("etag", "a");
         response.body(Full::from("served")).unwrap()

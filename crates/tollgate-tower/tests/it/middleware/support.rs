@@ -26,7 +26,7 @@ pub(crate) fn limiter(limit: Limit) -> (Limiter, ManualClock) {
 pub(crate) fn gate(policy: Policy) -> (Gate, ManualClock) {
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
-    (Gate::on(store, policy).unwrap(), clock)
+    (Gate::with_store(store, policy).unwrap(), clock)
 }
 
 /// A layer that counts by the peer's address.

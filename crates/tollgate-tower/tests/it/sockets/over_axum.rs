@@ -26,7 +26,7 @@ async fn start(app: Router) -> SocketAddr {
 /// The example, with a manual clock.
 async fn example() -> SocketAddr {
     let store = MemoryStore::builder().clock(ManualClock::new()).build().unwrap();
-    let gate = Gate::on(store, example::policy()).unwrap();
+    let gate = Gate::with_store(store, example::policy()).unwrap();
     start(example::app(gate).unwrap()).await
 }
 

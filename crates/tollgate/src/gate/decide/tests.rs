@@ -8,7 +8,7 @@ use tollgate_testkit::cases;
 use super::*;
 use crate::gate::{Gate, Ruling};
 use crate::limit::Limit;
-use crate::policy::{Block, Numbers, Policy, Rule};
+use crate::policy::{BlockPolicy, Policy, Rule, RuleLimits};
 use crate::store::memory::MemoryStore;
 use crate::time::ManualClock;
 
@@ -40,11 +40,12 @@ fn rule(number: usize) -> impl Strategy<Value = Rule> {
     let block = prop::option::of(1..9_u32);
     (limits, block, any::<bool>(), any::<bool>()).prop_map(move |(limits, block, shadow, user)| {
         let mut rule = Rule::new(number.to_string());
-        rule.numbers = if limits.is_empty() { Numbers::Unlimited } else { Numbers::Limits(limits) };
+        rule.limits =
+            if limits.is_empty() { RuleLimits::Unlimited } else { RuleLimits::All(limits) };
         rule = if user { rule.key(["user"]) } else { rule };
         rule = if shadow { rule.shadow() } else { rule };
         if let Some(seconds) = block {
-            rule = rule.block(Block::of(SECOND * seconds).times(2, SECOND * 60));
+            rule = rule.block(BlockPolicy::fixed(SECOND * seconds).escalating(2, SECOND * 60));
         }
         rule
     })
@@ -75,9 +76,9 @@ struct Expected {
 
 fn evaluate_peek(gate: &Gate, request: &Request<'_>) -> Expected {
     let peek = gate.peek(request);
-    let told: Vec<Told> = peek.told().collect();
-    let observe = |group: &[Told]| observe_rule(group, &peek.in_force().compiled.rules);
-    let rules: Vec<_> = told.chunk_by(Told::is_same_rule).map(observe).collect();
+    let told: Vec<ChargeResult> = peek.told().collect();
+    let observe = |group: &[ChargeResult]| observe_rule(group, &peek.in_force().compiled.rules);
+    let rules: Vec<_> = told.chunk_by(ChargeResult::is_same_rule).map(observe).collect();
     Expected { evaluation: evaluate(EvaluationMode::Charge, rules.iter().copied()), rules }
 }
 
@@ -85,8 +86,8 @@ fn evaluate_peek(gate: &Gate, request: &Request<'_>) -> Expected {
 fn assert_follows(ruling: &Ruling, expected: &Expected) -> Result<(), TestCaseError> {
     prop_assert_eq!(ruling.is_allowed(), expected.evaluation.is_allowed);
     prop_assert_eq!(ruling.reason(), expected.evaluation.reason);
-    let told: Vec<Told> = ruling.told().collect();
-    let groups: Vec<_> = told.chunk_by(Told::is_same_rule).collect();
+    let told: Vec<ChargeResult> = ruling.told().collect();
+    let groups: Vec<_> = told.chunk_by(ChargeResult::is_same_rule).collect();
     prop_assert_eq!(groups.len(), expected.rules.len());
     for (group, rule) in groups.into_iter().zip(&expected.rules) {
         let verdict = expected.evaluation.verdict(rule);
@@ -108,7 +109,7 @@ proptest! {
     ) {
         let clock = ManualClock::new();
         let store = MemoryStore::builder().clock(clock.clone()).build().expect("it is valid");
-        let gate = Gate::on(store, policy.clone()).expect("the policy is valid");
+        let gate = Gate::with_store(store, policy.clone()).expect("the policy is valid");
         for action in actions {
             match action {
                 Action::Check { user, cost } => {
@@ -120,7 +121,7 @@ proptest! {
                 Action::TakeUpTo { user, cost } => {
                     let user = user.to_string();
                     let request = Request::new().with("user", &user).cost(cost);
-                    let _ = gate.take_up_to(&request);
+                    let _ = gate.check_up_to(&request);
                 }
                 Action::Reserve { user, cost } => {
                     let user = user.to_string();

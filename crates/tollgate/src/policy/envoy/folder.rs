@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::read_alone;
 use crate::bounds::MAX_ENVOY_FILES;
-use crate::policy::{FileError, Finding, Loaded, Policy, read};
+use crate::policy::{Diagnostic, LoadedPolicy, Policy, PolicyFileError, read};
 
 /// The warning about a folder without files, and the error where every file must be right.
 const NO_FILES: &str = "has no file whose name ends with .yaml or .yml, so nothing is limited; add one for each domain";
@@ -29,7 +29,7 @@ const NO_FILES: &str = "has no file whose name ends with .yaml or .yml, so nothi
 /// for file in read.rejected {
 ///     file.findings.iter().for_each(|finding| eprintln!("{finding}"));
 /// }
-/// # Ok::<(), tollgate::FileError>(())
+/// # Ok::<(), tollgate::PolicyFileError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct EnvoyFolder {
@@ -60,7 +60,7 @@ struct EnvoyFile {
 #[non_exhaustive]
 pub struct FolderLoaded {
     /// The policy of the files that could be loaded, and of the last good versions of others.
-    pub loaded: Loaded,
+    pub loaded: LoadedPolicy,
     /// The files that are rejected, in order.
     pub rejected: Vec<RejectedFile>,
     /// The names of the files that were rejected before and no longer are.
@@ -74,7 +74,7 @@ pub struct RejectedFile {
     /// The name of the file in its folder.
     pub name: String,
     /// All errors in it; never empty.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Diagnostic>,
     /// `true` if its last good version is part of the policy. Otherwise nothing limits its domain.
     pub keeps_last: bool,
     /// `true` if it was not rejected for the same reasons before.
@@ -109,11 +109,11 @@ impl EnvoyFolder {
     /// # Errors
     /// If the folder cannot be read or has too many files; of a strict one, also every error of
     /// every file.
-    pub fn load(&self) -> Result<FolderLoaded, FileError> {
+    pub fn load(&self) -> Result<FolderLoaded, PolicyFileError> {
         if self.is_strict {
             let loaded = Policy::load_envoy_folder(&self.path)?;
             if Policy::envoy_files(&self.path).is_ok_and(|files| files.is_empty()) {
-                return Err(FileError { findings: loaded.warnings });
+                return Err(PolicyFileError { diagnostics: loaded.warnings });
             }
             return Ok(FolderLoaded { loaded, rejected: Vec::new(), recovered: Vec::new() });
         }
@@ -127,7 +127,7 @@ impl EnvoyFolder {
                     owners.insert(file.domain.clone(), path.display().to_string());
                     good.insert(path.clone(), file);
                 }
-                Err(error) => rejected.push((path, error.findings)),
+                Err(error) => rejected.push((path, error.diagnostics)),
             }
         }
         let before = self.rejected();
@@ -173,27 +173,27 @@ impl Policy {
     ///
     /// # Errors
     /// Everything that is wrong with any of the files.
-    pub fn load_envoy_folder(folder: impl AsRef<Path>) -> Result<Loaded, FileError> {
+    pub fn load_envoy_folder(folder: impl AsRef<Path>) -> Result<LoadedPolicy, PolicyFileError> {
         let folder = folder.as_ref();
         let files = files_of(folder)?;
         if files.is_empty() {
-            return Ok(Loaded { policy: Policy::new(), warnings: vec![no_files(folder)] });
+            return Ok(LoadedPolicy { policy: Policy::new(), warnings: vec![no_files(folder)] });
         }
         let (mut texts, mut findings) = (Vec::new(), Vec::new());
         for path in files {
             let file = path.display().to_string();
             match read(&path, &file) {
                 Ok(text) => texts.push((file, text)),
-                Err(error) => findings.extend(error.findings),
+                Err(error) => findings.extend(error.diagnostics),
             }
         }
         let texts = texts.iter().map(|(file, text)| (file.as_str(), text.as_str()));
         match Policy::from_envoy_files(texts) {
             Ok(loaded) if findings.is_empty() => return Ok(loaded),
             Ok(_) => {}
-            Err(error) => findings.extend(error.findings),
+            Err(error) => findings.extend(error.diagnostics),
         }
-        Err(FileError { findings })
+        Err(PolicyFileError { diagnostics: findings })
     }
 
     /// The files that [`load_envoy_folder`](Self::load_envoy_folder) reads, in order.
@@ -217,8 +217,8 @@ impl Policy {
 }
 
 /// The files of a folder, if they can be listed and are not too many.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let whole = |message: String| FileError::whole(&folder.display().to_string(), message);
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, PolicyFileError> {
+    let whole = |message: String| PolicyFileError::whole(&folder.display().to_string(), message);
     let files = Policy::envoy_files(folder)
         .map_err(|error| whole(format!("cannot be read as a folder: {error}")))?;
     if files.len() > MAX_ENVOY_FILES {
@@ -229,21 +229,21 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
 }
 
 /// Reads a file whose domain is none of `owners`, which are the files of the domains so far.
-fn load_file(path: &Path, owners: &BTreeMap<String, String>) -> Result<EnvoyFile, FileError> {
+fn load_file(path: &Path, owners: &BTreeMap<String, String>) -> Result<EnvoyFile, PolicyFileError> {
     let name = path.display().to_string();
     if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         // Reading a pipe would wait for its writer.
-        return Err(FileError::whole(&name, "is a pipe or a device, must be a plain file"));
+        return Err(PolicyFileError::whole(&name, "is a pipe or a device, must be a plain file"));
     }
     let text = read(path, &name)?;
     let domain = read_alone(&name, &text)?;
     match owners.get(&domain) {
-        Some(other) => Err(FileError::whole(&name, super::domain_is_taken(&domain, other))),
+        Some(other) => Err(PolicyFileError::whole(&name, super::domain_is_taken(&domain, other))),
         None => Ok(EnvoyFile { domain, text }),
     }
 }
 
-fn no_files(folder: &Path) -> Finding {
+fn no_files(folder: &Path) -> Diagnostic {
     let file = folder.display().to_string();
-    Finding { file, line: 0, rule: None, message: NO_FILES.to_owned() }
+    Diagnostic { file, line: 0, rule: None, message: NO_FILES.to_owned() }
 }

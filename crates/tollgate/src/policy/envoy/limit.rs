@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::read::{LIMIT_KEYS, Reader};
-use super::report::Spot;
-use super::tree::{Amount, RateLimit};
-use super::yaml::{Entry, Value, shown};
+use super::read::{DescriptorReader, LIMIT_KEYS};
+use super::report::SourceLine;
+use super::tree::{EnvoyQuota, RateLimit};
+use super::yaml::{YamlEntry, YamlValue, shown};
 use crate::policy::check::closest;
 
 const DAY: u64 = 24 * 60 * 60;
@@ -23,21 +23,25 @@ const UNITS: &[(&str, u64)] = &[
 
 /// What a `rate_limit` says, before it is known whether it fits together.
 #[derive(Default)]
-struct Parts {
+struct QuotaFields {
     unit: Option<(usize, String)>,
     count: Option<(usize, String)>,
     unlimited: bool,
     name: Option<String>,
 }
 
-impl Reader<'_> {
-    pub(super) fn rate_limit(&mut self, spot: Spot<'_>, entry: &Entry) -> Option<RateLimit> {
-        if matches!(entry.value.value, Value::Null) {
+impl DescriptorReader<'_> {
+    pub(super) fn rate_limit(
+        &mut self,
+        spot: SourceLine<'_>,
+        entry: &YamlEntry,
+    ) -> Option<RateLimit> {
+        if matches!(entry.value.value, YamlValue::Null) {
             return None;
         }
         let spot = spot.at(entry.line);
         let entries = self.map(spot, "`rate_limit`", &entry.value)?;
-        let mut parts = Parts::default();
+        let mut parts = QuotaFields::default();
         for entry in entries {
             let line = entry.line;
             match entry.key.as_str() {
@@ -74,7 +78,7 @@ impl Reader<'_> {
         Some(RateLimit { line: entry.line, name: parts.name, numbers })
     }
 
-    fn amount(&mut self, spot: Spot<'_>, parts: &Parts) -> Option<Amount> {
+    fn amount(&mut self, spot: SourceLine<'_>, parts: &QuotaFields) -> Option<EnvoyQuota> {
         let unit = parts.unit.as_ref().map(|(line, text)| self.unit(spot.at(*line), text));
         let count = parts.count.as_ref().map(|(line, text)| self.count(spot.at(*line), text));
         if parts.unlimited {
@@ -86,7 +90,7 @@ impl Reader<'_> {
                 let message = "`requests_per_unit` has no effect beside `unlimited`";
                 self.report.warning(spot, message);
             }
-            return Some(Amount::Unlimited);
+            return Some(EnvoyQuota::Unlimited);
         }
         if unit.is_none() {
             self.report.error(spot, format!("no `unit`, must be one of {}", units()));
@@ -95,10 +99,10 @@ impl Reader<'_> {
             let message = "no `requests_per_unit`, write 0 to deny everything";
             self.report.error(spot, message);
         }
-        Some(Amount::Per { count: count??, unit: unit?? })
+        Some(EnvoyQuota::Per { count: count??, unit: unit?? })
     }
 
-    fn unit(&mut self, spot: Spot<'_>, text: &str) -> Option<Duration> {
+    fn unit(&mut self, spot: SourceLine<'_>, text: &str) -> Option<Duration> {
         let lower = text.to_ascii_lowercase();
         if let Some((_, seconds)) = UNITS.iter().find(|(name, _)| *name == lower) {
             return Some(Duration::from_secs(*seconds));
@@ -113,7 +117,7 @@ impl Reader<'_> {
         None
     }
 
-    fn count(&mut self, spot: Spot<'_>, text: &str) -> Option<u32> {
+    fn count(&mut self, spot: SourceLine<'_>, text: &str) -> Option<u32> {
         // With a leading zero, YAML 1.1 reads an octal number and YAML 1.2 a decimal one.
         let is_plain = text == "0" || !text.starts_with(['0', '+', '_']);
         let count = text.replace('_', "").parse().ok().filter(|_| is_plain);

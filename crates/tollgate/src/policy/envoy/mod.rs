@@ -14,11 +14,11 @@ mod yaml;
 pub use descriptor::EnvoyDescriptor;
 pub use folder::{EnvoyFolder, FolderLoaded, RejectedFile};
 
-use self::read::Reader;
-use self::report::{Report, Spot};
-use self::rules::Written;
+use self::read::DescriptorReader;
+use self::report::{EnvoyDiagnostics, SourceLine};
+use self::rules::WrittenRules;
 use self::tree::Domain;
-use super::{FileError, Loaded, Place, Policy, Problem};
+use super::{LoadedPolicy, Policy, PolicyFileError, PolicyLocation, PolicyProblem};
 
 impl Policy {
     /// The policy that a YAML file of the Envoy rate limit service describes. `file` is what
@@ -42,13 +42,13 @@ impl Policy {
     /// let rule = &loaded.policy.rules[0];
     /// assert_eq!(rule.name, "edge|path=/login|remote_address");
     /// assert_eq!(rule.key[0].attribute, "remote_address");
-    /// assert_eq!(rule.numbers.limits()[0].to_string(), "5/min fixed_window");
-    /// # Ok::<(), tollgate::FileError>(())
+    /// assert_eq!(rule.limits.limits()[0].to_string(), "5/min fixed_window");
+    /// # Ok::<(), tollgate::PolicyFileError>(())
     /// ```
     ///
     /// # Errors
     /// Everything that is wrong with the file, and what a policy cannot express.
-    pub fn from_envoy(file: &str, yaml: &str) -> Result<Loaded, FileError> {
+    pub fn from_envoy(file: &str, yaml: &str) -> Result<LoadedPolicy, PolicyFileError> {
         Policy::from_envoy_files([(file, yaml)])
     }
 
@@ -62,21 +62,21 @@ impl Policy {
     /// let mail = "domain: mail\ndescriptors: [{key: to, rate_limit: {unit: hour, requests_per_unit: 5}}]";
     /// let loaded = Policy::from_envoy_files([("edge.yaml", edge), ("mail.yaml", mail)])?;
     /// assert_eq!(loaded.policy.rules[1].name, "mail|to");
-    /// # Ok::<(), tollgate::FileError>(())
+    /// # Ok::<(), tollgate::PolicyFileError>(())
     /// ```
     ///
     /// # Errors
     /// Everything that is wrong with any of them, and a domain that two of them have.
     pub fn from_envoy_files<'f>(
         files: impl IntoIterator<Item = (&'f str, &'f str)>,
-    ) -> Result<Loaded, FileError> {
-        let mut read: Vec<(Domain, Report)> = Vec::new();
+    ) -> Result<LoadedPolicy, PolicyFileError> {
+        let mut read: Vec<(Domain, EnvoyDiagnostics)> = Vec::new();
         for (file, yaml) in files {
             let (domain, mut report) = read_one(file, yaml);
             let other = read.iter().find(|(other, _)| other.name == domain.name);
             if let Some((_, other)) = other.filter(|_| !domain.name.is_empty()) {
                 let message = domain_is_taken(&domain.name, other.file());
-                report.error(Spot { line: 0, rule: None }, message);
+                report.error(SourceLine { line: 0, rule: None }, message);
             }
             read.push((domain, report));
         }
@@ -91,13 +91,13 @@ impl Policy {
             }
             match report.finish() {
                 Ok(odd) => warnings.extend(odd),
-                Err(error) => errors.extend(error.findings),
+                Err(error) => errors.extend(error.diagnostics),
             }
         }
         if errors.is_empty() {
-            Ok(Loaded { policy, warnings })
+            Ok(LoadedPolicy { policy, warnings })
         } else {
-            Err(FileError { findings: errors })
+            Err(PolicyFileError { diagnostics: errors })
         }
     }
 }
@@ -109,7 +109,7 @@ fn domain_is_taken(domain: &str, other: &str) -> String {
 }
 
 /// Reads a file without regard to others. Returns its domain.
-fn read_alone(file: &str, yaml: &str) -> Result<String, FileError> {
+fn read_alone(file: &str, yaml: &str) -> Result<String, PolicyFileError> {
     let (domain, mut report) = read_one(file, yaml);
     if !report.has_errors() {
         let mut names = rules::names(std::iter::once(&domain));
@@ -120,12 +120,12 @@ fn read_alone(file: &str, yaml: &str) -> Result<String, FileError> {
 }
 
 /// What a file says, and what is wrong with it.
-fn read_one(file: &str, yaml: &str) -> (Domain, Report) {
-    let mut report = Report::new(file);
+fn read_one(file: &str, yaml: &str) -> (Domain, EnvoyDiagnostics) {
+    let mut report = EnvoyDiagnostics::new(file);
     let domain = match yaml::parse(yaml) {
-        Ok(root) => Reader::new(&mut report).domain(&root),
+        Ok(root) => DescriptorReader::new(&mut report).domain(&root),
         Err(fault) => {
-            report.error(Spot { line: fault.line, rule: None }, fault.message);
+            report.error(SourceLine { line: fault.line, rule: None }, fault.message);
             Domain { name: String::new(), descriptors: Vec::new() }
         }
     };
@@ -133,16 +133,16 @@ fn read_one(file: &str, yaml: &str) -> (Domain, Report) {
 }
 
 /// What is wrong with the rules themselves, such as a name that headers cannot carry.
-fn check(written: &Written, report: &mut Report) {
+fn check(written: &WrittenRules, report: &mut EnvoyDiagnostics) {
     let Err(error) = written.policy.validate() else {
         return;
     };
-    for Problem { place, message } in error.problems {
+    for PolicyProblem { place, message } in error.problems {
         let line = match place {
-            Place::Rule(number, _) => written.rule_lines.get(number),
-            Place::Deny(number, _) => written.deny_lines.get(number),
+            PolicyLocation::Rule(number, _) => written.rule_lines.get(number),
+            PolicyLocation::Deny(number, _) => written.deny_lines.get(number),
             _ => None,
         };
-        report.error(Spot { line: line.copied().unwrap_or(1), rule: None }, message);
+        report.error(SourceLine { line: line.copied().unwrap_or(1), rule: None }, message);
     }
 }

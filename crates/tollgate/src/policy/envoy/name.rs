@@ -3,22 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::tree::Pattern;
+use super::tree::ValuePattern;
 use crate::bounds::MAX_RULE_NAME;
 
 /// `domain|key=value|key`: the way to a descriptor. What a name cannot carry, and what would make
 /// two ways look alike, is written as `%` and two hexadecimal digits.
 #[derive(Clone)]
-pub(super) struct Way(String);
+pub(super) struct RulePath(String);
 
-impl Way {
-    pub(super) fn new(domain: &str) -> Way {
-        let mut way = Way(String::new());
+impl RulePath {
+    pub(super) fn new(domain: &str) -> RulePath {
+        let mut way = RulePath(String::new());
         way.write(domain, "|=");
-        Way(short(way.0))
+        RulePath(short(way.0))
     }
 
-    pub(super) fn then(&self, key: &str, value: &Pattern) -> Way {
+    pub(super) fn then(&self, key: &str, value: &ValuePattern) -> RulePath {
         let mut way = self.clone();
         way.0.push('|');
         way.write(key, "|=");
@@ -27,7 +27,7 @@ impl Way {
             way.write(value, "|");
         }
         // Also on the way, so that none grows with the depth.
-        Way(short(way.0))
+        RulePath(short(way.0))
     }
 
     /// As a name.
@@ -61,16 +61,16 @@ fn short(text: String) -> String {
 }
 
 /// The names of a policy, each of which is given once.
-pub(super) struct Names {
+pub(super) struct EnvoyRuleNames {
     /// How often the file gives each name.
     given: HashMap<String, usize>,
     taken: HashSet<String>,
 }
 
-impl Names {
+impl EnvoyRuleNames {
     /// For a file that gives these names itself.
-    pub(super) fn new<'a>(given: impl Iterator<Item = &'a str>) -> Names {
-        let mut names = Names { given: HashMap::new(), taken: HashSet::new() };
+    pub(super) fn new<'a>(given: impl Iterator<Item = &'a str>) -> EnvoyRuleNames {
+        let mut names = EnvoyRuleNames { given: HashMap::new(), taken: HashSet::new() };
         for name in given {
             *names.given.entry(name.to_owned()).or_default() += 1;
         }
@@ -83,7 +83,7 @@ impl Names {
     }
 
     /// A name for the rule at the end of `way`: the one the file gives if it gives it once.
-    pub(super) fn take(&mut self, given: Option<&str>, way: &Way) -> String {
+    pub(super) fn take(&mut self, given: Option<&str>, way: &RulePath) -> String {
         let wanted = match given {
             Some(name) if self.times_given(name) == 1 => return name.to_owned(),
             Some(name) => short(format!("{name}|{}", way.0)),

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::name::Way;
-use super::report::{Report, Spot, list};
-use super::tree::{Descriptor, Domain, Pattern};
-use super::yaml::{Entry, Node, Value, shown};
+use super::name::RulePath;
+use super::report::{EnvoyDiagnostics, SourceLine, list};
+use super::tree::{Descriptor, Domain, ValuePattern};
+use super::yaml::{YamlEntry, YamlNode, YamlValue, shown};
 use crate::bounds::{MAX_DESCRIPTORS, MAX_ENTRY_TEXT};
 
 const ROOT_KEYS: &[&str] = &["domain", "descriptors"];
@@ -24,20 +24,20 @@ pub(super) const LIMIT_KEYS: &[&str] =
     &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
 
 /// What a file says.
-pub(super) struct Reader<'r> {
-    pub(super) report: &'r mut Report,
+pub(super) struct DescriptorReader<'r> {
+    pub(super) report: &'r mut EnvoyDiagnostics,
     /// How many descriptors were read, each alias anew.
     descriptors: usize,
 }
 
-impl<'r> Reader<'r> {
-    pub(super) fn new(report: &'r mut Report) -> Reader<'r> {
-        Reader { report, descriptors: 0 }
+impl<'r> DescriptorReader<'r> {
+    pub(super) fn new(report: &'r mut EnvoyDiagnostics) -> DescriptorReader<'r> {
+        DescriptorReader { report, descriptors: 0 }
     }
 
     /// The domain and its descriptors; what is wrong is in the report.
-    pub(super) fn domain(&mut self, root: &Node) -> Domain {
-        let spot = Spot { line: root.line, rule: None };
+    pub(super) fn domain(&mut self, root: &YamlNode) -> Domain {
+        let spot = SourceLine { line: root.line, rule: None };
         let mut domain = Domain { name: String::new(), descriptors: Vec::new() };
         let Some(entries) = self.map(spot, "the file", root) else {
             return domain;
@@ -46,7 +46,7 @@ impl<'r> Reader<'r> {
         if let Some(name) = self.required(spot, entries, "domain", missing) {
             domain.name = name;
         }
-        let way = Way::new(&domain.name);
+        let way = RulePath::new(&domain.name);
         for entry in entries {
             match entry.key.as_str() {
                 "domain" => {}
@@ -66,7 +66,12 @@ impl<'r> Reader<'r> {
         domain
     }
 
-    fn descriptors(&mut self, way: &Way, spot: Spot<'_>, entry: &Entry) -> Vec<Descriptor> {
+    fn descriptors(
+        &mut self,
+        way: &RulePath,
+        spot: SourceLine<'_>,
+        entry: &YamlEntry,
+    ) -> Vec<Descriptor> {
         let mut descriptors: Vec<Descriptor> = Vec::new();
         let mut seen: HashMap<(String, Option<String>), usize> = HashMap::new();
         for item in self.list(spot, entry) {
@@ -86,7 +91,7 @@ impl<'r> Reader<'r> {
             let line = descriptor.line;
             if let Some(first) = seen.insert((descriptor.key.clone(), text), line) {
                 let name = way.then(&descriptor.key, &descriptor.value);
-                let spot = Spot { line, rule: Some(name.name()) };
+                let spot = SourceLine { line, rule: Some(name.name()) };
                 let message =
                     format!("a second descriptor like the one on line {first}, write it once");
                 self.report.error(spot, message);
@@ -96,16 +101,21 @@ impl<'r> Reader<'r> {
         descriptors
     }
 
-    fn descriptor(&mut self, way: &Way, outer: Spot<'_>, node: &Rc<Node>) -> Option<Descriptor> {
+    fn descriptor(
+        &mut self,
+        way: &RulePath,
+        outer: SourceLine<'_>,
+        node: &Rc<YamlNode>,
+    ) -> Option<Descriptor> {
         let outer = outer.at(node.line);
         let entries = self.map(outer, "a descriptor", node)?;
         let missing = "a descriptor without `key`, every descriptor has one";
         let key = self.required(outer, entries, "key", missing)?;
         let value = entries.iter().find(|entry| entry.key == "value");
         let value = value.and_then(|entry| self.entry_text(outer, entry));
-        let value = Pattern::new(value);
+        let value = ValuePattern::new(value);
         let way = way.then(&key, &value);
-        let spot = Spot { line: node.line, rule: Some(way.name()) };
+        let spot = SourceLine { line: node.line, rule: Some(way.name()) };
         self.check_pattern(spot, &key, &value);
 
         let mut descriptor = Descriptor {
@@ -120,7 +130,7 @@ impl<'r> Reader<'r> {
         for entry in entries {
             self.setting(&mut descriptor, &way, spot, entry);
         }
-        if descriptor.shared && !matches!(descriptor.value, Pattern::Wildcard(_)) {
+        if descriptor.shared && !matches!(descriptor.value, ValuePattern::Wildcard(_)) {
             let message = "`share_threshold` belongs to a `value` with a `*`, whose values it counts together";
             self.report.error(spot, message);
         }
@@ -131,7 +141,13 @@ impl<'r> Reader<'r> {
         Some(descriptor)
     }
 
-    fn setting(&mut self, descriptor: &mut Descriptor, way: &Way, spot: Spot<'_>, entry: &Entry) {
+    fn setting(
+        &mut self,
+        descriptor: &mut Descriptor,
+        way: &RulePath,
+        spot: SourceLine<'_>,
+        entry: &YamlEntry,
+    ) {
         match entry.key.as_str() {
             "key" | "value" => {}
             "rate_limit" => descriptor.limit = self.rate_limit(spot, entry),
@@ -161,8 +177,8 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn check_pattern(&mut self, spot: Spot<'_>, key: &str, value: &Pattern) {
-        if key.ends_with('*') && *value == Pattern::Any {
+    fn check_pattern(&mut self, spot: SourceLine<'_>, key: &str, value: &ValuePattern) {
+        if key.ends_with('*') && *value == ValuePattern::Any {
             let message = "a `key` that ends in `*` cannot be expressed, give the `*` as its `value` to take every value";
             self.report.error(spot, message);
         }
@@ -173,10 +189,14 @@ impl<'r> Reader<'r> {
     }
 
     /// The items of a list, none where there is no list.
-    pub(super) fn list<'n>(&mut self, spot: Spot<'_>, entry: &'n Entry) -> &'n [Rc<Node>] {
+    pub(super) fn list<'n>(
+        &mut self,
+        spot: SourceLine<'_>,
+        entry: &'n YamlEntry,
+    ) -> &'n [Rc<YamlNode>] {
         match &entry.value.value {
-            Value::Null => &[],
-            Value::List(items) => items,
+            YamlValue::Null => &[],
+            YamlValue::List(items) => items,
             other => {
                 let message = format!("`{}` is {}, must be a list", entry.key, kind(other));
                 self.report.error(spot.at(entry.line), message);
@@ -187,12 +207,12 @@ impl<'r> Reader<'r> {
 
     pub(super) fn map<'n>(
         &mut self,
-        spot: Spot<'_>,
+        spot: SourceLine<'_>,
         what: &str,
-        node: &'n Node,
-    ) -> Option<&'n [Entry]> {
+        node: &'n YamlNode,
+    ) -> Option<&'n [YamlEntry]> {
         match &node.value {
-            Value::Map(entries) => Some(entries),
+            YamlValue::Map(entries) => Some(entries),
             other => {
                 let message = format!("{what} is {}, must be a mapping", kind(other));
                 self.report.error(spot.at(node.line), message);
@@ -204,8 +224,8 @@ impl<'r> Reader<'r> {
     /// The text of a key that must be there.
     fn required(
         &mut self,
-        spot: Spot<'_>,
-        entries: &[Entry],
+        spot: SourceLine<'_>,
+        entries: &[YamlEntry],
         key: &str,
         missing: &str,
     ) -> Option<String> {
@@ -220,10 +240,10 @@ impl<'r> Reader<'r> {
     }
 
     /// A text of some length; nothing where there is none.
-    pub(super) fn entry_text(&mut self, spot: Spot<'_>, entry: &Entry) -> Option<String> {
+    pub(super) fn entry_text(&mut self, spot: SourceLine<'_>, entry: &YamlEntry) -> Option<String> {
         let spot = spot.at(entry.line);
         match &entry.value.value {
-            Value::Text(text) if text.len() > MAX_ENTRY_TEXT => {
+            YamlValue::Text(text) if text.len() > MAX_ENTRY_TEXT => {
                 let message = format!(
                     "`{}` has {} bytes, must have at most {MAX_ENTRY_TEXT}",
                     entry.key,
@@ -232,8 +252,8 @@ impl<'r> Reader<'r> {
                 self.report.error(spot, message);
                 None
             }
-            Value::Text(text) => (!text.is_empty()).then(|| text.clone()),
-            Value::Null => None,
+            YamlValue::Text(text) => (!text.is_empty()).then(|| text.clone()),
+            YamlValue::Null => None,
             other => {
                 let message = format!("`{}` is {}, must be a text", entry.key, kind(other));
                 self.report.error(spot, message);
@@ -243,10 +263,10 @@ impl<'r> Reader<'r> {
     }
 
     /// Whether a switch is on, by any word that YAML has had for it.
-    pub(super) fn flag(&mut self, spot: Spot<'_>, entry: &Entry) -> bool {
+    pub(super) fn flag(&mut self, spot: SourceLine<'_>, entry: &YamlEntry) -> bool {
         let word = match &entry.value.value {
-            Value::Null => return false,
-            Value::Text(text) => text.to_ascii_lowercase(),
+            YamlValue::Null => return false,
+            YamlValue::Text(text) => text.to_ascii_lowercase(),
             other => kind(other).to_owned(),
         };
         match word.as_str() {
@@ -262,11 +282,11 @@ impl<'r> Reader<'r> {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn kind(value: &YamlValue) -> &'static str {
     match value {
-        Value::Null => "empty",
-        Value::Text(_) => "a text",
-        Value::List(_) => "a list",
-        Value::Map(_) => "a mapping",
+        YamlValue::Null => "empty",
+        YamlValue::Text(_) => "a text",
+        YamlValue::List(_) => "a list",
+        YamlValue::Map(_) => "a mapping",
     }
 }

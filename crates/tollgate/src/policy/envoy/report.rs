@@ -1,35 +1,35 @@
 //! What is wrong with a file and what is odd in it, gathered as it is read.
 
-use super::yaml::{Entry, shown};
+use super::yaml::{YamlEntry, shown};
 use crate::bounds::MAX_FINDINGS;
 use crate::policy::check::closest;
-use crate::policy::{FileError, Finding};
+use crate::policy::{Diagnostic, PolicyFileError};
 
 /// Errors and warnings of one file, in the order in which they were found.
-pub(super) struct Report {
+pub(super) struct EnvoyDiagnostics {
     file: String,
-    errors: Vec<Finding>,
-    warnings: Vec<Finding>,
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
 }
 
 /// Where something is: a line, and the descriptor it belongs to by the name its rule has or
 /// would have.
 #[derive(Clone, Copy)]
-pub(super) struct Spot<'a> {
+pub(super) struct SourceLine<'a> {
     pub(super) line: usize,
     pub(super) rule: Option<&'a str>,
 }
 
-impl Spot<'_> {
+impl SourceLine<'_> {
     /// Another line of the same descriptor.
     pub(super) fn at(self, line: usize) -> Self {
-        Spot { line, ..self }
+        SourceLine { line, ..self }
     }
 }
 
-impl Report {
-    pub(super) fn new(file: &str) -> Report {
-        Report { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new() }
+impl EnvoyDiagnostics {
+    pub(super) fn new(file: &str) -> EnvoyDiagnostics {
+        EnvoyDiagnostics { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new() }
     }
 
     /// What it calls the file.
@@ -37,7 +37,7 @@ impl Report {
         &self.file
     }
 
-    pub(super) fn error(&mut self, spot: Spot<'_>, message: impl Into<String>) {
+    pub(super) fn error(&mut self, spot: SourceLine<'_>, message: impl Into<String>) {
         if self.errors.len() < MAX_FINDINGS {
             let finding = self.finding(spot, message.into());
             self.errors.push(finding);
@@ -48,7 +48,7 @@ impl Report {
         }
     }
 
-    pub(super) fn warning(&mut self, spot: Spot<'_>, message: impl Into<String>) {
+    pub(super) fn warning(&mut self, spot: SourceLine<'_>, message: impl Into<String>) {
         if self.warnings.len() < MAX_FINDINGS {
             let finding = self.finding(spot, message.into());
             self.warnings.push(finding);
@@ -59,8 +59,8 @@ impl Report {
     /// under another one.
     pub(super) fn unknown_key(
         &mut self,
-        spot: Spot<'_>,
-        entry: &Entry,
+        spot: SourceLine<'_>,
+        entry: &YamlEntry,
         known: &[&str],
         elsewhere: &[(&[&str], &str)],
     ) {
@@ -81,16 +81,16 @@ impl Report {
     }
 
     /// The warnings, or all that is wrong.
-    pub(super) fn finish(self) -> Result<Vec<Finding>, FileError> {
+    pub(super) fn finish(self) -> Result<Vec<Diagnostic>, PolicyFileError> {
         if self.errors.is_empty() {
             Ok(self.warnings)
         } else {
-            Err(FileError { findings: self.errors })
+            Err(PolicyFileError { diagnostics: self.errors })
         }
     }
 
-    fn finding(&self, spot: Spot<'_>, message: String) -> Finding {
-        Finding {
+    fn finding(&self, spot: SourceLine<'_>, message: String) -> Diagnostic {
+        Diagnostic {
             file: self.file.clone(),
             line: spot.line,
             rule: spot.rule.map(str::to_owned),

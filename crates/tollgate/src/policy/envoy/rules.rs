@@ -6,39 +6,47 @@
 //! each says what its descriptors take and, of what they would take, what a sibling takes first.
 
 use super::descriptor::{DESCRIPTOR, DOMAIN, attribute_names, shape};
-use super::name::{Names, Way};
-use super::report::{Report, Spot};
+use super::name::{EnvoyRuleNames, RulePath};
+use super::report::{EnvoyDiagnostics, SourceLine};
 use super::siblings::Siblings;
-use super::tree::{Amount, Descriptor, Domain, Pattern, RateLimit};
+use super::tree::{Descriptor, Domain, EnvoyQuota, RateLimit, ValuePattern};
 use crate::bounds::MAX_CONDITIONS;
 use crate::limit::Limit;
-use crate::policy::{AddressPrefix, Condition, KeyPart, Listing, Numbers, Policy, Rule};
+use crate::policy::{AddressPrefix, Condition, KeyAttribute, ListEntry, Policy, Rule, RuleLimits};
 
 /// A policy, and the lines that its rules and lists come from.
-pub(super) struct Written {
+pub(super) struct WrittenRules {
     pub(super) policy: Policy,
     pub(super) rule_lines: Vec<usize>,
     pub(super) deny_lines: Vec<usize>,
 }
 
 /// The names that files of these domains give and leave, each of which is a rule's once.
-pub(super) fn names<'d>(domains: impl Iterator<Item = &'d Domain>) -> Names {
+pub(super) fn names<'d>(domains: impl Iterator<Item = &'d Domain>) -> EnvoyRuleNames {
     let mut given = Vec::new();
     domains.for_each(|domain| given_names(&domain.descriptors, &mut given));
-    Names::new(given.into_iter())
+    EnvoyRuleNames::new(given.into_iter())
 }
 
 /// The policy that decides as the file says.
-pub(super) fn write(domain: &Domain, names: &mut Names, report: &mut Report) -> Written {
-    let mut writer = Writer {
+pub(super) fn write(
+    domain: &Domain,
+    names: &mut EnvoyRuleNames,
+    report: &mut EnvoyDiagnostics,
+) -> WrittenRules {
+    let mut writer = RuleWriter {
         domain,
         report,
         names,
         path: Vec::new(),
         size: 0,
-        written: Written { policy: Policy::new(), rule_lines: Vec::new(), deny_lines: Vec::new() },
+        written: WrittenRules {
+            policy: Policy::new(),
+            rule_lines: Vec::new(),
+            deny_lines: Vec::new(),
+        },
     };
-    let way = Way::new(&domain.name);
+    let way = RulePath::new(&domain.name);
     writer.level(&domain.descriptors, &way);
     if writer.written.policy.rules.is_empty() && writer.written.policy.deny.is_empty() {
         writer.domain_alone(&way);
@@ -53,19 +61,19 @@ fn given_names<'d>(descriptors: &'d [Descriptor], names: &mut Vec<&'d str>) {
     }
 }
 
-struct Writer<'d, 'r> {
+struct RuleWriter<'d, 'r> {
     domain: &'d Domain,
-    report: &'r mut Report,
-    names: &'r mut Names,
+    report: &'r mut EnvoyDiagnostics,
+    names: &'r mut EnvoyRuleNames,
     /// The descriptors from the root to the one at hand.
-    path: Vec<Step<'d>>,
+    path: Vec<PathStep<'d>>,
     /// Roughly how much memory all conditions take.
     size: usize,
-    written: Written,
+    written: WrittenRules,
 }
 
 /// A descriptor on the path.
-struct Step<'d> {
+struct PathStep<'d> {
     key: &'d str,
     /// What its entry must fulfil.
     conditions: Vec<Condition>,
@@ -73,12 +81,12 @@ struct Step<'d> {
     counts_apart: bool,
 }
 
-impl<'d> Writer<'d, '_> {
-    fn level(&mut self, siblings: &'d [Descriptor], way: &Way) {
+impl<'d> RuleWriter<'d, '_> {
+    fn level(&mut self, siblings: &'d [Descriptor], way: &RulePath) {
         let groups = Siblings::new(siblings);
         for descriptor in siblings {
             let way = way.then(&descriptor.key, &descriptor.value);
-            let spot = Spot { line: descriptor.line, rule: Some(way.name()) };
+            let spot = SourceLine { line: descriptor.line, rule: Some(way.name()) };
             let conditions = match groups.conditions(descriptor) {
                 Ok(conditions) => conditions,
                 Err(line) => {
@@ -90,8 +98,9 @@ impl<'d> Writer<'d, '_> {
             if !self.has_room(spot, conditions.iter().map(size).sum()) {
                 return;
             }
-            let counts_apart = !matches!(descriptor.value, Pattern::Exact(_)) && !descriptor.shared;
-            self.path.push(Step { key: &descriptor.key, conditions, counts_apart });
+            let counts_apart =
+                !matches!(descriptor.value, ValuePattern::Exact(_)) && !descriptor.shared;
+            self.path.push(PathStep { key: &descriptor.key, conditions, counts_apart });
             if let Some(limit) = &descriptor.limit {
                 self.limit(descriptor, limit, &way);
             }
@@ -103,20 +112,20 @@ impl<'d> Writer<'d, '_> {
     /// Writes a rule for a file without limits, so that the policy names its domain: the service
     /// applies limits that clients bring only in domains of its files. The rule applies to no
     /// descriptor.
-    fn domain_alone(&mut self, way: &Way) {
+    fn domain_alone(&mut self, way: &RulePath) {
         let mut rule = Rule::new(self.names.take(None, way)).public_name("");
         rule.matches = vec![
-            (DOMAIN.to_owned(), Condition::Is(self.domain.name.clone())),
+            (DOMAIN.to_owned(), Condition::Equals(self.domain.name.clone())),
             (DESCRIPTOR.to_owned(), Condition::Absent),
         ];
-        rule.numbers = Numbers::Unlimited;
+        rule.limits = RuleLimits::Unlimited;
         self.written.rule_lines.push(1);
         self.written.policy.rules.push(rule);
     }
 
     /// Whether there is room for so many bytes more. Without, it is an error and nothing more is
     /// written.
-    fn has_room(&mut self, spot: Spot<'_>, bytes: usize) -> bool {
+    fn has_room(&mut self, spot: SourceLine<'_>, bytes: usize) -> bool {
         let had_room = self.size <= MAX_CONDITIONS;
         self.size = self.size.saturating_add(bytes);
         let has_room = self.size <= MAX_CONDITIONS;
@@ -131,9 +140,9 @@ impl<'d> Writer<'d, '_> {
     }
 
     /// Writes the rule for the descriptor at the end of the path.
-    fn limit(&mut self, descriptor: &Descriptor, limit: &RateLimit, way: &Way) {
+    fn limit(&mut self, descriptor: &Descriptor, limit: &RateLimit, way: &RulePath) {
         let name = self.names.take(limit.name.as_deref(), way);
-        let spot = Spot { line: limit.line, rule: Some(&name) };
+        let spot = SourceLine { line: limit.line, rule: Some(&name) };
         if let Some(given) = limit.name.as_deref().filter(|given| *given != name) {
             let times = self.names.times_given(given);
             let message =
@@ -149,21 +158,21 @@ impl<'d> Writer<'d, '_> {
         let given = limit.name.as_deref().unwrap_or_default();
         let public_name = (given != name).then(|| given.to_owned());
         match limit.numbers {
-            Amount::Per { count: 0, .. } if descriptor.shadow => {
+            EnvoyQuota::Per { count: 0, .. } if descriptor.shadow => {
                 let message =
                     "`requests_per_unit` is 0 and `shadow_mode` denies nothing, so it is left out";
                 self.report.warning(spot, message);
             }
-            Amount::Per { count: 0, .. } => {
+            EnvoyQuota::Per { count: 0, .. } => {
                 self.written.deny_lines.push(limit.line);
-                self.written.policy.deny.push(Listing { name, public_name, matches });
+                self.written.policy.deny.push(ListEntry { name, public_name, matches });
             }
-            Amount::Per { .. } | Amount::Unlimited => {
+            EnvoyQuota::Per { .. } | EnvoyQuota::Unlimited => {
                 let mut rule = Rule::new(name).key(key);
                 rule.public_name = public_name;
                 rule.matches = matches;
                 rule.shadow = descriptor.shadow;
-                rule.numbers = numbers(&limit.numbers);
+                rule.limits = numbers(&limit.numbers);
                 self.written.rule_lines.push(limit.line);
                 self.written.policy.rules.push(rule);
             }
@@ -171,11 +180,11 @@ impl<'d> Writer<'d, '_> {
     }
 
     /// What the path asks of a request, and the attributes whose values count for themselves.
-    fn matches(&self) -> (Vec<(String, Condition)>, Vec<KeyPart>) {
+    fn matches(&self) -> (Vec<(String, Condition)>, Vec<KeyAttribute>) {
         let keys: Vec<&str> = self.path.iter().map(|step| step.key).collect();
         let mut matches = vec![
-            (DOMAIN.to_owned(), Condition::Is(self.domain.name.clone())),
-            (DESCRIPTOR.to_owned(), Condition::Is(shape(&keys))),
+            (DOMAIN.to_owned(), Condition::Equals(self.domain.name.clone())),
+            (DESCRIPTOR.to_owned(), Condition::Equals(shape(&keys))),
         ];
         let mut key = Vec::new();
         for (name, step) in attribute_names(&keys).into_iter().zip(&self.path) {
@@ -184,8 +193,8 @@ impl<'d> Writer<'d, '_> {
             if step.counts_apart {
                 // The service counts each value apart, so also each address.
                 key.push(match &*name {
-                    "ip" => KeyPart::address(name, AddressPrefix::WHOLE),
-                    _ => KeyPart::from(name),
+                    "ip" => KeyAttribute::address(name, AddressPrefix::WHOLE),
+                    _ => KeyAttribute::from(name),
                 });
             }
         }
@@ -193,18 +202,18 @@ impl<'d> Writer<'d, '_> {
     }
 }
 
-fn numbers(amount: &Amount) -> Numbers {
+fn numbers(amount: &EnvoyQuota) -> RuleLimits {
     match *amount {
-        Amount::Unlimited => Numbers::Unlimited,
-        Amount::Per { count, unit } => Limit::fixed_window(u64::from(count), unit).into(),
+        EnvoyQuota::Unlimited => RuleLimits::Unlimited,
+        EnvoyQuota::Per { count, unit } => Limit::fixed_window(u64::from(count), unit).into(),
     }
 }
 
 fn size(condition: &Condition) -> usize {
     const EACH: usize = 48;
     match condition {
-        Condition::Is(value) => EACH + value.len(),
-        Condition::OneOf(values) | Condition::Prefix(values) => {
+        Condition::Equals(value) => EACH + value.len(),
+        Condition::AnyOf(values) | Condition::Prefix(values) => {
             values.iter().map(|value| EACH + value.len()).sum()
         }
         Condition::Glob(globs) => globs.iter().map(|glob| EACH + glob.as_str().len()).sum(),

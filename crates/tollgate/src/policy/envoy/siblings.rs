@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::tree::{Descriptor, Pattern};
+use super::tree::{Descriptor, ValuePattern};
 use crate::policy::{Condition, Glob};
 
 /// The descriptors of one level by their keys: only those of the same key stand in each other's
 /// way.
-pub(super) struct Siblings<'d>(HashMap<&'d str, Group<'d>>);
+pub(super) struct Siblings<'d>(HashMap<&'d str, SiblingGroup<'d>>);
 
 #[derive(Default)]
-struct Group<'d> {
+struct SiblingGroup<'d> {
     exact: Vec<&'d str>,
     /// In the order of the file, which is the order in which they are tried.
     wildcards: Vec<&'d Descriptor>,
@@ -18,13 +18,13 @@ struct Group<'d> {
 
 impl<'d> Siblings<'d> {
     pub(super) fn new(descriptors: &'d [Descriptor]) -> Siblings<'d> {
-        let mut groups: HashMap<&str, Group<'_>> = HashMap::new();
+        let mut groups: HashMap<&str, SiblingGroup<'_>> = HashMap::new();
         for descriptor in descriptors {
             let group = groups.entry(&descriptor.key).or_default();
             match &descriptor.value {
-                Pattern::Exact(value) => group.exact.push(value),
-                Pattern::Wildcard(_) => group.wildcards.push(descriptor),
-                Pattern::Any => {}
+                ValuePattern::Exact(value) => group.exact.push(value),
+                ValuePattern::Wildcard(_) => group.wildcards.push(descriptor),
+                ValuePattern::Any => {}
             }
         }
         Siblings(groups)
@@ -40,11 +40,11 @@ impl<'d> Siblings<'d> {
             return Ok(vec![own]);
         };
         let earlier = match &descriptor.value {
-            Pattern::Exact(_) => return Ok(vec![own]),
-            Pattern::Wildcard(_) => group.wildcards_before(descriptor),
-            Pattern::Any => &group.wildcards[..],
+            ValuePattern::Exact(_) => return Ok(vec![own]),
+            ValuePattern::Wildcard(_) => group.wildcards_before(descriptor),
+            ValuePattern::Any => &group.wildcards[..],
         };
-        let mut taken = Taken::default();
+        let mut taken = ClaimedValues::default();
         for sibling in earlier {
             if !taken.add(sibling.value.condition()) {
                 return Err(sibling.line);
@@ -54,7 +54,7 @@ impl<'d> Siblings<'d> {
         // a glob may take long, and there may be many.
         let is_taken = |value: &&&str| match &own {
             Condition::Glob(_) => true,
-            _ => own.holds(Some(value)),
+            _ => own.matches(Some(value)),
         };
         let exact = group.exact.iter().filter(is_taken);
         taken.values.extend(exact.map(|value| (*value).to_owned()));
@@ -64,7 +64,7 @@ impl<'d> Siblings<'d> {
     }
 }
 
-impl<'d> Group<'d> {
+impl<'d> SiblingGroup<'d> {
     fn wildcards_before(&self, descriptor: &Descriptor) -> &[&'d Descriptor] {
         let is_it = |other: &&Descriptor| std::ptr::eq(*other, descriptor);
         let position = self.wildcards.iter().position(is_it);
@@ -74,13 +74,13 @@ impl<'d> Group<'d> {
 
 /// What siblings take, by kind.
 #[derive(Default)]
-struct Taken {
+struct ClaimedValues {
     values: Vec<String>,
     prefixes: Vec<String>,
     globs: Vec<Glob>,
 }
 
-impl Taken {
+impl ClaimedValues {
     /// Whether anything is left.
     fn add(&mut self, condition: Condition) -> bool {
         match condition {
@@ -93,7 +93,7 @@ impl Taken {
 
     fn conditions(self) -> impl Iterator<Item = Condition> {
         let lists = [
-            Condition::OneOf(self.values),
+            Condition::AnyOf(self.values),
             Condition::Prefix(self.prefixes),
             Condition::Glob(self.globs),
         ];

@@ -15,7 +15,7 @@ pub(super) struct Domain {
 pub(super) struct Descriptor {
     pub(super) line: usize,
     pub(super) key: String,
-    pub(super) value: Pattern,
+    pub(super) value: ValuePattern,
     pub(super) limit: Option<RateLimit>,
     /// The limit only reports.
     pub(super) shadow: bool,
@@ -27,17 +27,17 @@ pub(super) struct Descriptor {
 pub(super) struct RateLimit {
     pub(super) line: usize,
     pub(super) name: Option<String>,
-    pub(super) numbers: Amount,
+    pub(super) numbers: EnvoyQuota,
 }
 
-pub(super) enum Amount {
+pub(super) enum EnvoyQuota {
     Unlimited,
     Per { count: u32, unit: Duration },
 }
 
 /// Which values of an entry a descriptor takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pattern {
+pub(super) enum ValuePattern {
     /// Any that no sibling takes.
     Any,
     /// This one.
@@ -46,21 +46,21 @@ pub(super) enum Pattern {
     Wildcard(String),
 }
 
-impl Pattern {
-    pub(super) fn new(value: Option<String>) -> Pattern {
+impl ValuePattern {
+    pub(super) fn new(value: Option<String>) -> ValuePattern {
         match value {
-            Some(value) if value.contains('*') => Pattern::Wildcard(value),
-            Some(value) if !value.is_empty() => Pattern::Exact(value),
-            _ => Pattern::Any,
+            Some(value) if value.contains('*') => ValuePattern::Wildcard(value),
+            Some(value) if !value.is_empty() => ValuePattern::Exact(value),
+            _ => ValuePattern::Any,
         }
     }
 
     /// What an attribute must fulfil to look like it.
     pub(super) fn condition(&self) -> Condition {
         match self {
-            Pattern::Any => Condition::Present,
-            Pattern::Exact(value) => Condition::Is(value.clone()),
-            Pattern::Wildcard(value) => match value.strip_suffix('*') {
+            ValuePattern::Any => Condition::Present,
+            ValuePattern::Exact(value) => Condition::Equals(value.clone()),
+            ValuePattern::Wildcard(value) => match value.strip_suffix('*') {
                 Some("") => Condition::Present,
                 // A prefix takes a `?` as it is; a glob would take it for any character.
                 Some(head) if !head.contains('*') => Condition::Prefix(vec![head.to_owned()]),
@@ -80,8 +80,8 @@ impl Pattern {
     /// As the file writes it; nothing where it takes any value.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
-            Pattern::Any => None,
-            Pattern::Exact(value) | Pattern::Wildcard(value) => Some(value),
+            ValuePattern::Any => None,
+            ValuePattern::Exact(value) | ValuePattern::Wildcard(value) => Some(value),
         }
     }
 }

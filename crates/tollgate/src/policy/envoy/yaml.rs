@@ -10,97 +10,97 @@ use crate::bounds::{MAX_ENVOY_BYTES, MAX_YAML_DEPTH, MAX_YAML_NODES};
 /// A value and where it begins. An alias is the very node that its anchor names, so that aliases
 /// of aliases take no memory; who walks the tree must bound its steps.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub(super) line: usize,
-    pub(super) value: Value,
+    pub(super) value: YamlValue,
     /// How many levels of lists and mappings it holds, with itself.
     height: usize,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum YamlValue {
     Null,
     /// A scalar as it is written, whatever a schema would make of it.
     Text(String),
-    List(Vec<Rc<Node>>),
-    Map(Vec<Entry>),
+    List(Vec<Rc<YamlNode>>),
+    Map(Vec<YamlEntry>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct YamlEntry {
     pub(super) line: usize,
     pub(super) key: String,
-    pub(super) value: Rc<Node>,
+    pub(super) value: Rc<YamlNode>,
 }
 
-impl Entry {
+impl YamlEntry {
     /// Whether there is nothing behind the key.
     pub(super) fn is_blank(&self) -> bool {
         match &self.value.value {
-            Value::Null => true,
-            Value::Text(text) => text.is_empty(),
-            Value::List(_) | Value::Map(_) => false,
+            YamlValue::Null => true,
+            YamlValue::Text(text) => text.is_empty(),
+            YamlValue::List(_) | YamlValue::Map(_) => false,
         }
     }
 }
 
 /// Why a text is not a tree.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct YamlError {
     pub(super) line: usize,
     pub(super) message: String,
 }
 
-fn fault<T>(line: usize, message: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault { line, message: message.into() })
+fn fault<T>(line: usize, message: impl Into<String>) -> Result<T, YamlError> {
+    Err(YamlError { line, message: message.into() })
 }
 
-impl From<ScanError> for Fault {
-    fn from(error: ScanError) -> Fault {
-        Fault { line: error.marker().line(), message: format!("not YAML: {}", error.info()) }
+impl From<ScanError> for YamlError {
+    fn from(error: ScanError) -> YamlError {
+        YamlError { line: error.marker().line(), message: format!("not YAML: {}", error.info()) }
     }
 }
 
 /// The one document of `text`.
-pub(super) fn parse(text: &str) -> Result<Rc<Node>, Fault> {
+pub(super) fn parse(text: &str) -> Result<Rc<YamlNode>, YamlError> {
     if text.len() > MAX_ENVOY_BYTES {
         let most = MAX_ENVOY_BYTES >> 20;
         return fault(0, format!("has {} bytes, must be at most {most} MiB", text.len()));
     }
-    let mut tree = Tree::default();
+    let mut tree = YamlTree::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event?;
         tree.take(event, span.start.line())?;
     }
-    let nothing = || Rc::new(Node { line: 1, value: Value::Null, height: 0 });
+    let nothing = || Rc::new(YamlNode { line: 1, value: YamlValue::Null, height: 0 });
     Ok(tree.root.unwrap_or_else(nothing))
 }
 
 /// A tree that is being built.
 #[derive(Default)]
-struct Tree {
-    root: Option<Rc<Node>>,
+struct YamlTree {
+    root: Option<Rc<YamlNode>>,
     /// The lists and mappings that are not closed yet.
-    open: Vec<Open>,
-    anchors: HashMap<usize, Rc<Node>>,
+    open: Vec<OpenCollection>,
+    anchors: HashMap<usize, Rc<YamlNode>>,
     nodes: usize,
     documents: usize,
 }
 
-struct Open {
+struct OpenCollection {
     line: usize,
     anchor: usize,
     height: usize,
-    content: Content,
+    content: NodeContent,
 }
 
-enum Content {
-    List(Vec<Rc<Node>>),
-    Map(Vec<Entry>, Option<(usize, String)>),
+enum NodeContent {
+    List(Vec<Rc<YamlNode>>),
+    Map(Vec<YamlEntry>, Option<(usize, String)>),
 }
 
-impl Tree {
-    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Fault> {
+impl YamlTree {
+    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), YamlError> {
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
@@ -111,8 +111,9 @@ impl Tree {
             Event::Scalar(text, style, anchor, _) => {
                 let is_null = style == ScalarStyle::Plain
                     && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
-                let value = if is_null { Value::Null } else { Value::Text(text.into_owned()) };
-                self.add(Rc::new(Node { line, value, height: 0 }), anchor)?;
+                let value =
+                    if is_null { YamlValue::Null } else { YamlValue::Text(text.into_owned()) };
+                self.add(Rc::new(YamlNode { line, value, height: 0 }), anchor)?;
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor).cloned() else {
@@ -121,10 +122,10 @@ impl Tree {
                 self.add(node, 0)?;
             }
             Event::SequenceStart(_, anchor, _) => {
-                self.open(line, anchor, Content::List(Vec::new()))?;
+                self.open(line, anchor, NodeContent::List(Vec::new()))?;
             }
             Event::MappingStart(_, anchor, _) => {
-                self.open(line, anchor, Content::Map(Vec::new(), None))?;
+                self.open(line, anchor, NodeContent::Map(Vec::new(), None))?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close()?,
             _ => {}
@@ -132,27 +133,27 @@ impl Tree {
         Ok(())
     }
 
-    fn open(&mut self, line: usize, anchor: usize, content: Content) -> Result<(), Fault> {
+    fn open(&mut self, line: usize, anchor: usize, content: NodeContent) -> Result<(), YamlError> {
         if self.open.len() == MAX_YAML_DEPTH {
             return too_deep(line);
         }
-        self.open.push(Open { line, anchor, height: 1, content });
+        self.open.push(OpenCollection { line, anchor, height: 1, content });
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Fault> {
-        let Some(Open { line, anchor, height, content }) = self.open.pop() else {
+    fn close(&mut self) -> Result<(), YamlError> {
+        let Some(OpenCollection { line, anchor, height, content }) = self.open.pop() else {
             return Ok(());
         };
         let value = match content {
-            Content::List(items) => Value::List(items),
-            Content::Map(entries, _) => Value::Map(self.merged(entries)?),
+            NodeContent::List(items) => YamlValue::List(items),
+            NodeContent::Map(entries, _) => YamlValue::Map(self.merged(entries)?),
         };
-        self.add(Rc::new(Node { line, value, height }), anchor)
+        self.add(Rc::new(YamlNode { line, value, height }), anchor)
     }
 
     /// Puts a node where the text has it.
-    fn add(&mut self, node: Rc<Node>, anchor: usize) -> Result<(), Fault> {
+    fn add(&mut self, node: Rc<YamlNode>, anchor: usize) -> Result<(), YamlError> {
         self.count(node.line, 1)?;
         if self.open.len() + node.height > MAX_YAML_DEPTH {
             return too_deep(node.line);
@@ -166,9 +167,9 @@ impl Tree {
         };
         parent.height = parent.height.max(node.height + 1);
         match &mut parent.content {
-            Content::List(items) => items.push(node),
-            Content::Map(entries, key) => match key.take() {
-                Some((line, key)) => entries.push(Entry { line, key, value: node }),
+            NodeContent::List(items) => items.push(node),
+            NodeContent::Map(entries, key) => match key.take() {
+                Some((line, key)) => entries.push(YamlEntry { line, key, value: node }),
                 None => *key = Some((node.line, key_text(&node)?)),
             },
         }
@@ -176,7 +177,7 @@ impl Tree {
     }
 
     /// The entries with what `<<` brings in where they do not say it themselves, each key once.
-    fn merged(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, Fault> {
+    fn merged(&mut self, entries: Vec<YamlEntry>) -> Result<Vec<YamlEntry>, YamlError> {
         let (merges, mut own): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.key == "<<");
         let mut known = HashSet::new();
@@ -187,11 +188,11 @@ impl Tree {
         }
         for merge in merges {
             let sources = match &merge.value.value {
-                Value::List(items) => items.as_slice(),
+                YamlValue::List(items) => items.as_slice(),
                 _ => std::slice::from_ref(&merge.value),
             };
             for source in sources {
-                let Value::Map(entries) = &source.value else {
+                let YamlValue::Map(entries) = &source.value else {
                     return fault(merge.line, "`<<` takes a mapping or a list of mappings");
                 };
                 self.count(merge.line, entries.len())?;
@@ -202,7 +203,7 @@ impl Tree {
         Ok(own)
     }
 
-    fn count(&mut self, line: usize, nodes: usize) -> Result<(), Fault> {
+    fn count(&mut self, line: usize, nodes: usize) -> Result<(), YamlError> {
         self.nodes += nodes;
         if self.nodes > MAX_YAML_NODES {
             return fault(line, format!("more than {MAX_YAML_NODES} values, split the file"));
@@ -211,15 +212,15 @@ impl Tree {
     }
 }
 
-fn too_deep<T>(line: usize) -> Result<T, Fault> {
+fn too_deep<T>(line: usize) -> Result<T, YamlError> {
     fault(line, format!("nested more than {MAX_YAML_DEPTH} levels deep"))
 }
 
-fn key_text(node: &Node) -> Result<String, Fault> {
+fn key_text(node: &YamlNode) -> Result<String, YamlError> {
     match &node.value {
-        Value::Text(text) => Ok(text.clone()),
-        Value::Null => fault(node.line, "a key is missing before `:`"),
-        Value::List(_) | Value::Map(_) => {
+        YamlValue::Text(text) => Ok(text.clone()),
+        YamlValue::Null => fault(node.line, "a key is missing before `:`"),
+        YamlValue::List(_) | YamlValue::Map(_) => {
             fault(node.line, "a key is a list or mapping, must be a name")
         }
     }

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use toml::de::DeValue;
 
-use super::keys::{CONDITION, Key};
-use super::tree::{Fields, Here, Report, Value};
+use super::keys::{CONDITION, SettingSpec};
+use super::tree::{Diagnostics, SettingFields, SettingRef, SpannedValue};
 use super::values::{attribute_text, attribute_texts, flag, table};
 use crate::policy::{Condition, Glob};
 
-type Conditions = Vec<(String, Condition)>;
+type ParsedConditions = Vec<(String, Condition)>;
 
 /// What a condition may be, for messages.
 const WANTED: &str = "text, an array of texts or a table such as { prefix = \"/api/\" }";
@@ -19,14 +19,18 @@ const WANTED: &str = "text, an array of texts or a table such as { prefix = \"/a
 const _: () = assert!(CONDITION.len() > 2);
 
 /// The conditions of a `match` table.
-pub(super) fn conditions(report: &mut Report, here: Here<'_>, value: &Value<'_>) -> Conditions {
+pub(super) fn conditions(
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
+    value: &SpannedValue<'_>,
+) -> ParsedConditions {
     let mut conditions = Vec::new();
     let wanted = "a table such as { route = \"/search\" }";
     let Some(table) = table(report, here, wanted, value) else {
         return conditions;
     };
     for (name, value) in table {
-        let attribute = Attribute { here, name: name.get_ref() };
+        let attribute = AttributeCondition { here, name: name.get_ref() };
         attribute.read(report, value, &mut |condition| {
             conditions.push((attribute.name.to_owned(), condition));
         });
@@ -34,13 +38,18 @@ pub(super) fn conditions(report: &mut Report, here: Here<'_>, value: &Value<'_>)
     conditions
 }
 
-struct Attribute<'t> {
-    here: Here<'t>,
+struct AttributeCondition<'t> {
+    here: SettingRef<'t>,
     name: &'t str,
 }
 
-impl Attribute<'_> {
-    fn read(&self, report: &mut Report, value: &Value<'_>, take: &mut dyn FnMut(Condition)) {
+impl AttributeCondition<'_> {
+    fn read(
+        &self,
+        report: &mut Diagnostics,
+        value: &SpannedValue<'_>,
+        take: &mut dyn FnMut(Condition),
+    ) {
         let DeValue::Table(_) = value.get_ref() else {
             return self.plain(report, value, take);
         };
@@ -56,7 +65,12 @@ impl Attribute<'_> {
 
     /// One of `all`. Not by recursion: conditions within conditions within conditions say nothing
     /// that these do not.
-    fn one_of_all(&self, report: &mut Report, value: &Value<'_>, take: &mut dyn FnMut(Condition)) {
+    fn one_of_all(
+        &self,
+        report: &mut Diagnostics,
+        value: &SpannedValue<'_>,
+        take: &mut dyn FnMut(Condition),
+    ) {
         let DeValue::Table(_) = value.get_ref() else {
             return self.plain(report, value, take);
         };
@@ -67,26 +81,31 @@ impl Attribute<'_> {
 
     fn fields<'t>(
         &self,
-        report: &mut Report,
-        value: &'t Value<'t>,
-        keys: &'static [Key],
-    ) -> impl Iterator<Item = (&'static str, &'t Value<'t>)> + use<'t> {
+        report: &mut Diagnostics,
+        value: &'t SpannedValue<'t>,
+        keys: &'static [SettingSpec],
+    ) -> impl Iterator<Item = (&'static str, &'t SpannedValue<'t>)> + use<'t> {
         let table = value.get_ref().as_table();
         if table.is_some_and(|table| table.is_empty()) {
             let message = format!("no condition for {:?}, it must be {WANTED}", self.name);
-            report.wrong(self.here, value.span().start, &message);
+            report.error_at(self.here, value.span().start, &message);
         }
-        let fields = table.map(|table| Fields::read(report, self.here.owner, table, keys).0);
+        let fields = table.map(|table| SettingFields::read(report, self.here.owner, table, keys).0);
         fields.into_iter().flatten()
     }
 
     /// A condition that is not a table.
-    fn plain(&self, report: &mut Report, value: &Value<'_>, take: &mut dyn FnMut(Condition)) {
+    fn plain(
+        &self,
+        report: &mut Diagnostics,
+        value: &SpannedValue<'_>,
+        take: &mut dyn FnMut(Condition),
+    ) {
         match (attribute_text(value.get_ref()), value.get_ref()) {
-            (Some(text), _) => take(Condition::Is(text)),
+            (Some(text), _) => take(Condition::Equals(text)),
             (None, DeValue::Array(values)) => {
                 let texts = attribute_texts(report, self.here, self.name, values.iter());
-                texts.map(Condition::OneOf).into_iter().for_each(take);
+                texts.map(Condition::AnyOf).into_iter().for_each(take);
             }
             (None, _) => report.wrong_type(self.here, self.name, WANTED, value),
         }
@@ -95,9 +114,9 @@ impl Attribute<'_> {
     /// A key of a condition's table.
     fn keyed(
         &self,
-        report: &mut Report,
+        report: &mut Diagnostics,
         key: &'static str,
-        value: &Value<'_>,
+        value: &SpannedValue<'_>,
     ) -> Option<Condition> {
         match key {
             "present" | "absent" => {
@@ -109,11 +128,11 @@ impl Attribute<'_> {
                 if text.is_none() {
                     report.wrong_type(self.here, key, "text", value);
                 }
-                text.map(Condition::Is)
+                text.map(Condition::Equals)
             }
             "one_of" => match value.get_ref() {
                 DeValue::Array(values) => {
-                    attribute_texts(report, self.here, key, values.iter()).map(Condition::OneOf)
+                    attribute_texts(report, self.here, key, values.iter()).map(Condition::AnyOf)
                 }
                 _ => {
                     report.wrong_type(self.here, key, "an array of texts", value);
@@ -135,12 +154,12 @@ impl Attribute<'_> {
     }
 
     /// What must not hold: one condition, so that it is plain what its negation is.
-    fn negated(&self, report: &mut Report, value: &Value<'_>) -> Option<Condition> {
+    fn negated(&self, report: &mut Diagnostics, value: &SpannedValue<'_>) -> Option<Condition> {
         let mut negated = None;
         match value.get_ref() {
             DeValue::Table(table) if table.len() > 1 => {
                 let message = "`not` takes one condition, put several into `all` with a `not` each";
-                report.wrong(self.here, value.span().start, message);
+                report.error_at(self.here, value.span().start, message);
             }
             DeValue::Table(_) => {
                 let keys = &CONDITION[..CONDITION.len() - 2];
@@ -155,9 +174,9 @@ impl Attribute<'_> {
 
     fn one_or_many(
         &self,
-        report: &mut Report,
+        report: &mut Diagnostics,
         key: &str,
-        value: &Value<'_>,
+        value: &SpannedValue<'_>,
     ) -> Option<Vec<String>> {
         match (attribute_text(value.get_ref()), value.get_ref()) {
             (Some(text), _) => Some(vec![text]),
@@ -171,7 +190,7 @@ impl Attribute<'_> {
         }
     }
 
-    fn networks(&self, report: &mut Report, value: &Value<'_>) -> Option<Vec<IpNet>> {
+    fn networks(&self, report: &mut Diagnostics, value: &SpannedValue<'_>) -> Option<Vec<IpNet>> {
         let texts = self.one_or_many(report, "cidr", value)?;
         let places: Vec<_> = match value.get_ref() {
             DeValue::Array(values) => values.iter().collect(),
@@ -183,7 +202,7 @@ impl Attribute<'_> {
                 (Ok(network), Some(networks)) => networks.push(network),
                 (Ok(_), None) => {}
                 (Err(message), _) => {
-                    report.wrong(self.here, place.span().start, &message);
+                    report.error_at(self.here, place.span().start, &message);
                     networks = None;
                 }
             }

@@ -8,11 +8,13 @@ use toml_parser::lexer::TokenKind;
 use super::keys::POLICY;
 use super::lists::{listing, one_override, tiers};
 use super::pieces::{self, PIECE};
-use super::positions::{Sources, owner};
+use super::positions::{SourceMap, owner};
 use super::rules::rule;
-use super::tree::{Fields, Note, Owner, Report, Value, shown, type_name};
+use super::tree::{
+    Diagnostics, PendingDiagnostic, SettingFields, SettingSection, SpannedValue, shown, type_name,
+};
 use super::values::{lease, on_store_error, sync, table, text};
-use super::{FileError, Finding, Loaded};
+use super::{Diagnostic, LoadedPolicy, PolicyFileError};
 use crate::bounds::{MAX_FILE, MAX_GUESSES, MAX_KEY_PARTS};
 use crate::policy::warnings::warnings;
 use crate::policy::{Policy, check};
@@ -21,21 +23,21 @@ use crate::policy::{Policy, check};
 const DUPLICATE: &str = "duplicate key";
 
 /// Reads the policy in the table at `path`.
-pub(super) fn read(file: &str, text: &str, path: &[&str]) -> Result<Loaded, FileError> {
+pub(super) fn read(file: &str, text: &str, path: &[&str]) -> Result<LoadedPolicy, PolicyFileError> {
     if u64::try_from(text.len()).is_ok_and(|length| length > MAX_FILE) {
         let message = format!("is larger than {} MiB, a policy must be smaller", MAX_FILE >> 20);
-        return Err(FileError::whole(file, message));
+        return Err(PolicyFileError::whole(file, message));
     }
-    let lines = Lines { file, text };
+    let lines = DocumentLines { file, text };
     if let Some(note) = too_deep(text) {
-        return Err(FileError { findings: lines.findings(vec![note]) });
+        return Err(PolicyFileError { diagnostics: lines.findings(vec![note]) });
     }
     if let Some(policy) = path.is_empty().then(|| pieces::read(text, PIECE)).flatten() {
-        return Ok(Loaded { warnings: Vec::new(), policy });
+        return Ok(LoadedPolicy { warnings: Vec::new(), policy });
     }
     let (document, errors) = DeTable::parse_recoverable(text);
     let goes_on = errors.iter().all(|error| is_recovered(error, text));
-    let mut report = Report::default();
+    let mut report = Diagnostics::default();
     for (number, error) in errors.iter().enumerate() {
         let mut note = syntax(error, text);
         if number < MAX_GUESSES {
@@ -45,11 +47,11 @@ pub(super) fn read(file: &str, text: &str, path: &[&str]) -> Result<Loaded, File
     }
     let root = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
     if !goes_on {
-        return Err(FileError { findings: lines.findings(report.notes) });
+        return Err(PolicyFileError { diagnostics: lines.findings(report.notes) });
     }
     let table = match descend(&root, path) {
         Ok(table) => table,
-        Err(note) => return Err(FileError { findings: lines.findings(vec![note]) }),
+        Err(note) => return Err(PolicyFileError { diagnostics: lines.findings(vec![note]) }),
     };
     let mut policy = Policy::new();
     let sources = read_policy(&mut report, table, &mut policy);
@@ -59,18 +61,18 @@ pub(super) fn read(file: &str, text: &str, path: &[&str]) -> Result<Loaded, File
         for problem in wrong.problems {
             if !is_said || !report.is_broken(&problem.place) {
                 let at = sources.find(&problem.place);
-                report.note(owner(&policy, &problem.place), at, &problem.message);
+                report.add(owner(&policy, &problem.place), at, &problem.message);
             }
         }
     }
     if !report.notes.is_empty() {
-        return Err(FileError { findings: lines.findings(report.notes) });
+        return Err(PolicyFileError { diagnostics: lines.findings(report.notes) });
     }
     for warning in warnings(&policy) {
         let at = sources.find(&warning.place);
-        report.note(owner(&policy, &warning.place), at, &warning.message);
+        report.add(owner(&policy, &warning.place), at, &warning.message);
     }
-    Ok(Loaded { warnings: lines.findings(report.notes), policy })
+    Ok(LoadedPolicy { warnings: lines.findings(report.notes), policy })
 }
 
 /// Whether the parser goes on as if nothing had been: the second of two equal keys is left out,
@@ -83,7 +85,7 @@ fn is_recovered(error: &Error, text: &str) -> bool {
     error.message() == DUPLICATE && !line.trim_ascii_start().starts_with(b"[")
 }
 
-fn syntax(error: &Error, text: &str) -> Note {
+fn syntax(error: &Error, text: &str) -> PendingDiagnostic {
     let span = error.span().unwrap_or(0..0);
     let message = match error.message() {
         DUPLICATE => {
@@ -92,7 +94,7 @@ fn syntax(error: &Error, text: &str) -> Note {
         }
         message => format!("not TOML: {message}"),
     };
-    Note { at: span.start, rule: None, message }
+    PendingDiagnostic { at: span.start, rule: None, message }
 }
 
 /// The name of the rule whose lines are around `at`, as far as the tree can tell.
@@ -110,7 +112,7 @@ fn rule_around(text: &str, document: &DeTable<'_>, at: usize) -> Option<String> 
 }
 
 /// A key of too many parts, if there is one.
-fn too_deep(text: &str) -> Option<Note> {
+fn too_deep(text: &str) -> Option<PendingDiagnostic> {
     // A key stands in one line: few files need the second, closer look.
     let dots = |line: &[u8]| line.iter().filter(|byte| **byte == b'.').count();
     if text.as_bytes().split(|byte| *byte == b'\n').all(|line| dots(line) < MAX_KEY_PARTS) {
@@ -129,14 +131,17 @@ fn too_deep(text: &str) -> Option<Note> {
         if dots >= MAX_KEY_PARTS {
             let message =
                 format!("a key of more than {MAX_KEY_PARTS} parts, no setting is that deep");
-            return Some(Note { at: token.span().start(), rule: None, message });
+            return Some(PendingDiagnostic { at: token.span().start(), rule: None, message });
         }
     }
     None
 }
 
 /// The table at `path`.
-fn descend<'t>(root: &'t Value<'t>, path: &[&str]) -> Result<&'t DeTable<'t>, Note> {
+fn descend<'t>(
+    root: &'t SpannedValue<'t>,
+    path: &[&str],
+) -> Result<&'t DeTable<'t>, PendingDiagnostic> {
     let mut value = root;
     for (depth, step) in path.iter().enumerate() {
         let next = match value.get_ref() {
@@ -146,24 +151,24 @@ fn descend<'t>(root: &'t Value<'t>, path: &[&str]) -> Result<&'t DeTable<'t>, No
         };
         value = next.ok_or_else(|| {
             let message = format!("there is no `{}`", path[..=depth].join("."));
-            Note { at: value.span().start, rule: None, message }
+            PendingDiagnostic { at: value.span().start, rule: None, message }
         })?;
     }
     value.get_ref().as_table().ok_or_else(|| {
         let found = type_name(value.get_ref());
         let message = format!("`{}` must be a table, is {found}", path.join("."));
-        Note { at: value.span().start, rule: None, message }
+        PendingDiagnostic { at: value.span().start, rule: None, message }
     })
 }
 
 /// Adds what a document says to `policy`, and tells where it stands.
 pub(super) fn read_policy<'t>(
-    report: &mut Report,
+    report: &mut Diagnostics,
     top: &'t DeTable<'t>,
     policy: &mut Policy,
-) -> Sources<'t> {
-    let fields = Fields::read(report, Owner::Policy, top, POLICY);
-    let sources = Sources {
+) -> SourceMap<'t> {
+    let fields = SettingFields::read(report, SettingSection::Policy, top, POLICY);
+    let sources = SourceMap {
         top,
         rules: tables(report, &fields, "rule"),
         allow: tables(report, &fields, "allow"),
@@ -176,13 +181,13 @@ pub(super) fn read_policy<'t>(
     for value in &sources.allow {
         let number = policy.allow.len();
         let default_name = format!("allow-{}", number + 1);
-        let owner = move |name| Owner::Allow(number, name);
+        let owner = move |name| SettingSection::Allow(number, name);
         policy.allow.push(listing(report, &owner, default_name, value));
     }
     for value in &sources.deny {
         let number = policy.deny.len();
         let default_name = format!("deny-{}", number + 1);
-        let owner = move |name| Owner::Deny(number, name);
+        let owner = move |name| SettingSection::Deny(number, name);
         policy.deny.push(listing(report, &owner, default_name, value));
     }
     for value in &sources.overrides {
@@ -193,10 +198,11 @@ pub(super) fn read_policy<'t>(
     }
     if let Some(value) = fields.get("server") {
         // Whether its settings are right is for the server to say.
-        table(report, Owner::Policy.at("server"), "a table, written as [server]", value);
+        table(report, SettingSection::Policy.at("server"), "a table, written as [server]", value);
     }
-    let mut word =
-        |key| fields.get(key).and_then(|value| text(report, Owner::Policy.at(key), key, value));
+    let mut word = |key| {
+        fields.get(key).and_then(|value| text(report, SettingSection::Policy.at(key), key, value))
+    };
     if let Some(attribute) = word("tier_from") {
         policy.tier_from = attribute.to_owned();
     }
@@ -206,20 +212,24 @@ pub(super) fn read_policy<'t>(
     if let Some(attribute) = word("partition") {
         policy.partition = Some(attribute.to_owned());
     }
-    if let Some(answer) = on_store_error(report, Owner::Policy, &fields) {
+    if let Some(answer) = on_store_error(report, SettingSection::Policy, &fields) {
         policy.on_store_error = answer;
     }
-    if let Some(mode) = sync(report, Owner::Policy, &fields) {
+    if let Some(mode) = sync(report, SettingSection::Policy, &fields) {
         policy.sync = mode;
     }
-    let (ttl, share) = lease(report, Owner::Policy, &fields);
+    let (ttl, share) = lease(report, SettingSection::Policy, &fields);
     policy.lease_ttl = ttl.unwrap_or(policy.lease_ttl);
     policy.lease_share = share.unwrap_or(policy.lease_share);
     sources
 }
 
 /// The tables of a key such as `[[rule]]`.
-fn tables<'t>(report: &mut Report, fields: &Fields<'t>, key: &'static str) -> Vec<&'t Value<'t>> {
+fn tables<'t>(
+    report: &mut Diagnostics,
+    fields: &SettingFields<'t>,
+    key: &'static str,
+) -> Vec<&'t SpannedValue<'t>> {
     let Some(value) = fields.get(key) else {
         return Vec::new();
     };
@@ -227,35 +237,35 @@ fn tables<'t>(report: &mut Report, fields: &Fields<'t>, key: &'static str) -> Ve
         DeValue::Array(values) => values.iter().collect(),
         DeValue::Table(_) => {
             let message = format!("`{key}` is a single table, write [[{key}]] in double brackets");
-            report.note(Owner::Policy, value.span().start, &message);
+            report.add(SettingSection::Policy, value.span().start, &message);
             vec![value]
         }
         _ => {
             let wanted = format!("an array of tables, written as [[{key}]]");
-            report.wrong_type(Owner::Policy.at(key), key, &wanted, value);
+            report.wrong_type(SettingSection::Policy.at(key), key, &wanted, value);
             Vec::new()
         }
     }
 }
 
 /// Counts lines, once all that is to be said is known.
-struct Lines<'a> {
+struct DocumentLines<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-impl Lines<'_> {
+impl DocumentLines<'_> {
     /// The notes in the order of the file, each said once.
-    fn findings(&self, mut notes: Vec<Note>) -> Vec<Finding> {
+    fn findings(&self, mut notes: Vec<PendingDiagnostic>) -> Vec<Diagnostic> {
         notes.sort_by_key(|note| note.at);
         let (mut line, mut counted) = (1, 0);
-        let mut findings: Vec<Finding> = Vec::with_capacity(notes.len());
-        for Note { at, rule, message } in notes {
+        let mut findings: Vec<Diagnostic> = Vec::with_capacity(notes.len());
+        for PendingDiagnostic { at, rule, message } in notes {
             let at = at.min(self.text.len());
             let between = &self.text.as_bytes()[counted..at];
             line += between.iter().filter(|byte| **byte == b'\n').count();
             counted = at;
-            let finding = Finding { file: self.file.to_owned(), line, rule, message };
+            let finding = Diagnostic { file: self.file.to_owned(), line, rule, message };
             if findings.last() != Some(&finding) {
                 findings.push(finding);
             }

@@ -24,16 +24,16 @@ use super::Policy;
 /// A policy that was read, and what is legal in it and probably wrong.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Loaded {
+pub struct LoadedPolicy {
     /// The policy.
     pub policy: Policy,
     /// What is probably wrong, in the order of the file.
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Something in a policy file that is wrong, or probably wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Diagnostic {
     /// The file's name.
     pub file: String,
     /// The line, from 1; 0 where it is about the file as a whole.
@@ -46,9 +46,9 @@ pub struct Finding {
 
 /// Why a policy file was refused: everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileError {
+pub struct PolicyFileError {
     /// One for each mistake, in the order of the file; never empty.
-    pub findings: Vec<Finding>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Policy {
@@ -57,7 +57,7 @@ impl Policy {
     ///
     /// # Errors
     /// Where the file cannot be read or is not a policy, with every mistake in it.
-    pub fn load(path: impl AsRef<Path>) -> Result<Loaded, FileError> {
+    pub fn load(path: impl AsRef<Path>) -> Result<LoadedPolicy, PolicyFileError> {
         let path = path.as_ref();
         let file = path.display().to_string();
         let text = read(path, &file)?;
@@ -65,7 +65,11 @@ impl Policy {
     }
 
     /// Reads the text of the file at `path`, which messages call `file`.
-    pub(crate) fn of_file(path: &Path, file: &str, text: &str) -> Result<Loaded, FileError> {
+    pub(crate) fn of_file(
+        path: &Path,
+        file: &str,
+        text: &str,
+    ) -> Result<LoadedPolicy, PolicyFileError> {
         match path.extension().and_then(|ending| ending.to_str()) {
             #[cfg(feature = "envoy")]
             Some("yaml" | "yml") => Policy::from_envoy(file, text),
@@ -88,7 +92,7 @@ impl Policy {
     ///
     /// # Errors
     /// Where it is not a policy, with every mistake in it.
-    pub fn from_toml(file: &str, text: &str) -> Result<Loaded, FileError> {
+    pub fn from_toml(file: &str, text: &str) -> Result<LoadedPolicy, PolicyFileError> {
         Policy::from_toml_at(file, text, &[])
     }
 
@@ -97,7 +101,11 @@ impl Policy {
     ///
     /// # Errors
     /// Where there is no such table or it is not a policy, with every mistake in it.
-    pub fn from_toml_at(file: &str, text: &str, path: &[&str]) -> Result<Loaded, FileError> {
+    pub fn from_toml_at(
+        file: &str,
+        text: &str,
+        path: &[&str],
+    ) -> Result<LoadedPolicy, PolicyFileError> {
         document::read(file, text, path)
     }
 
@@ -121,16 +129,18 @@ impl Policy {
     }
 }
 
-impl FileError {
+impl PolicyFileError {
     /// An error about the file as a whole.
-    pub(crate) fn whole(file: &str, message: impl Into<String>) -> FileError {
+    pub(crate) fn whole(file: &str, message: impl Into<String>) -> PolicyFileError {
         let file = file.to_owned();
-        FileError { findings: vec![Finding { file, line: 0, rule: None, message: message.into() }] }
+        PolicyFileError {
+            diagnostics: vec![Diagnostic { file, line: 0, rule: None, message: message.into() }],
+        }
     }
 }
 
 /// As in `limits.toml:14: rule "login": period is 0s, must be at least 1ms`.
-impl fmt::Display for Finding {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if self.line > 0 {
@@ -144,9 +154,9 @@ impl fmt::Display for Finding {
 }
 
 /// One line for each mistake.
-impl fmt::Display for FileError {
+impl fmt::Display for PolicyFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, finding) in self.findings.iter().enumerate() {
+        for (number, finding) in self.diagnostics.iter().enumerate() {
             if number > 0 {
                 f.write_str("\n")?;
             }
@@ -156,4 +166,4 @@ impl fmt::Display for FileError {
     }
 }
 
-impl std::error::Error for FileError {}
+impl std::error::Error for PolicyFileError {}

@@ -7,7 +7,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::document::read_policy;
-use super::tree::Report;
+use super::tree::Diagnostics;
 use crate::policy::warnings::warnings;
 use crate::policy::{Policy, check};
 
@@ -36,7 +36,7 @@ pub(super) fn read(text: &str, size: usize) -> Option<Policy> {
         if !errors.is_empty() || !is_part(piece, top, is_first) {
             return None;
         }
-        let mut report = Report::default();
+        let mut report = Diagnostics::default();
         read_policy(&mut report, top, &mut policy);
         if !report.notes.is_empty() {
             return None;

@@ -2,28 +2,28 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::tree::{Owner, Value};
-use crate::policy::{Place, Policy};
+use super::tree::{SettingSection, SpannedValue};
+use crate::policy::{Policy, PolicyLocation};
 
 /// The tables a policy was read from, in the order of the policy.
-pub(super) struct Sources<'t> {
+pub(super) struct SourceMap<'t> {
     pub(super) top: &'t DeTable<'t>,
-    pub(super) rules: Vec<&'t Value<'t>>,
-    pub(super) allow: Vec<&'t Value<'t>>,
-    pub(super) deny: Vec<&'t Value<'t>>,
-    pub(super) overrides: Vec<&'t Value<'t>>,
+    pub(super) rules: Vec<&'t SpannedValue<'t>>,
+    pub(super) allow: Vec<&'t SpannedValue<'t>>,
+    pub(super) deny: Vec<&'t SpannedValue<'t>>,
+    pub(super) overrides: Vec<&'t SpannedValue<'t>>,
 }
 
-impl Sources<'_> {
+impl SourceMap<'_> {
     /// Where in the text a place is: its key, or else the head of its table.
-    pub(super) fn find(&self, place: &Place) -> usize {
+    pub(super) fn find(&self, place: &PolicyLocation) -> usize {
         let (table, setting) = match place {
-            Place::Rule(number, setting) => (self.rules.get(*number), *setting),
-            Place::Allow(number, setting) => (self.allow.get(*number), *setting),
-            Place::Deny(number, setting) => (self.deny.get(*number), *setting),
-            Place::Override(number, setting) => (self.overrides.get(*number), *setting),
-            Place::Policy(setting) => return key(self.top, setting).unwrap_or(0),
-            Place::Tier(tier, rule) => return self.tier(tier, rule).unwrap_or(0),
+            PolicyLocation::Rule(number, setting) => (self.rules.get(*number), *setting),
+            PolicyLocation::Allow(number, setting) => (self.allow.get(*number), *setting),
+            PolicyLocation::Deny(number, setting) => (self.deny.get(*number), *setting),
+            PolicyLocation::Override(number, setting) => (self.overrides.get(*number), *setting),
+            PolicyLocation::Policy(setting) => return key(self.top, setting).unwrap_or(0),
+            PolicyLocation::Tier(tier, rule) => return self.tier(tier, rule).unwrap_or(0),
         };
         let Some(value) = table else { return 0 };
         let head = value.span().start;
@@ -43,22 +43,22 @@ fn key(table: &DeTable<'_>, name: &str) -> Option<usize> {
 }
 
 /// Whose the place is, with its name.
-pub(super) fn owner<'p>(policy: &'p Policy, place: &'p Place) -> Owner<'p> {
+pub(super) fn owner<'p>(policy: &'p Policy, place: &'p PolicyLocation) -> SettingSection<'p> {
     fn named(name: Option<&String>) -> Option<&str> {
         name.map(String::as_str).filter(|name| !name.is_empty())
     }
     match place {
-        Place::Rule(number, _) => {
-            Owner::Rule(*number, named(policy.rules.get(*number).map(|rule| &rule.name)))
+        PolicyLocation::Rule(number, _) => {
+            SettingSection::Rule(*number, named(policy.rules.get(*number).map(|rule| &rule.name)))
         }
-        Place::Allow(number, _) => {
-            Owner::Allow(*number, named(policy.allow.get(*number).map(|list| &list.name)))
+        PolicyLocation::Allow(number, _) => {
+            SettingSection::Allow(*number, named(policy.allow.get(*number).map(|list| &list.name)))
         }
-        Place::Deny(number, _) => {
-            Owner::Deny(*number, named(policy.deny.get(*number).map(|list| &list.name)))
+        PolicyLocation::Deny(number, _) => {
+            SettingSection::Deny(*number, named(policy.deny.get(*number).map(|list| &list.name)))
         }
-        Place::Tier(tier, rule) => Owner::Tier(tier, rule),
-        Place::Override(number, _) => Owner::Override(*number, None),
-        Place::Policy(_) => Owner::Policy,
+        PolicyLocation::Tier(tier, rule) => SettingSection::Tier(tier, rule),
+        PolicyLocation::Override(number, _) => SettingSection::Override(*number, None),
+        PolicyLocation::Policy(_) => SettingSection::Policy,
     }
 }

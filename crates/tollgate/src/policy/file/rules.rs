@@ -3,23 +3,27 @@
 use super::conditions::conditions;
 use super::keys::{ADDRESS, BLOCK, COST, RULE};
 use super::numbers::{numbers, one_limit, several_limits};
-use super::tree::{Fields, Owner, Report, Value};
+use super::tree::{Diagnostics, SettingFields, SettingSection, SpannedValue};
 use super::values::{
     attributes, duration, flag, lease, on_store_error, sync, table as table_of, text, whole,
 };
-use crate::policy::{AddressPrefix, Block, Cost, KeyPart, Numbers, Rule};
+use crate::policy::{AddressPrefix, BlockPolicy, Cost, KeyAttribute, Rule, RuleLimits};
 use toml::de::DeValue;
 
 /// The rule of this number. What cannot be read is left at its default and noted.
-pub(super) fn rule<'t>(report: &mut Report, number: usize, value: &'t Value<'t>) -> Rule {
+pub(super) fn rule<'t>(
+    report: &mut Diagnostics,
+    number: usize,
+    value: &'t SpannedValue<'t>,
+) -> Rule {
     let Some(table) = value.get_ref().as_table() else {
-        let owner = Owner::Rule(number, None);
+        let owner = SettingSection::Rule(number, None);
         report.wrong_type(owner.at("name"), "rule", "a table, written as [[rule]]", value);
-        return Rule { numbers: Numbers::Unlimited, ..Rule::new("") };
+        return Rule { limits: RuleLimits::Unlimited, ..Rule::new("") };
     };
     let name = table.get("name").and_then(|value| value.get_ref().as_str());
-    let owner = Owner::Rule(number, name);
-    let fields = Fields::read(report, owner, table, RULE);
+    let owner = SettingSection::Rule(number, name);
+    let fields = SettingFields::read(report, owner, table, RULE);
     let mut rule = Rule::new("");
     if let Some(value) = fields.get("name") {
         rule.name = text(report, owner.at("name"), "name", value).unwrap_or_default().to_owned();
@@ -32,12 +36,12 @@ pub(super) fn rule<'t>(report: &mut Report, number: usize, value: &'t Value<'t>)
         rule.matches = conditions(report, owner.at("match"), value);
     }
     rule.key = key(report, owner, &fields);
-    rule.numbers = own_numbers(report, owner, &fields);
+    rule.limits = own_numbers(report, owner, &fields);
     if let Some(value) = fields.get("tiers") {
         let wanted = "a table such as { pro = \"1000/min\" }";
         let tiers = table_of(report, owner.at("tiers"), wanted, value);
         for (tier, value) in tiers.into_iter().flatten() {
-            let here = Owner::Tier(tier.get_ref(), name.unwrap_or_default()).at("tiers");
+            let here = SettingSection::Tier(tier.get_ref(), name.unwrap_or_default()).at("tiers");
             let numbers = numbers(report, here, tier.get_ref(), value);
             rule.tiers.insert(tier.get_ref().as_ref().to_owned(), numbers);
         }
@@ -57,24 +61,32 @@ pub(super) fn rule<'t>(report: &mut Report, number: usize, value: &'t Value<'t>)
     rule
 }
 
-fn own_numbers(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Numbers {
+fn own_numbers(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    fields: &SettingFields<'_>,
+) -> RuleLimits {
     let here = owner.at("limit");
     match (fields.get("limit"), fields.get("limits")) {
         (Some(one), None) => one_limit(report, here, one),
         (None, Some(several)) => several_limits(report, here, several),
-        (None, None) => Numbers::Limits(Vec::new()),
+        (None, None) => RuleLimits::All(Vec::new()),
         (Some(one), Some(several)) => {
             let at = one.span().start.max(several.span().start);
-            report.wrong(here, at, "both `limit` and `limits`, put all of them into `limits`");
+            report.error_at(here, at, "both `limit` and `limits`, put all of them into `limits`");
             one_limit(report, here, one);
             several_limits(report, here, several)
         }
     }
 }
 
-fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPart> {
+fn key(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    fields: &SettingFields<'_>,
+) -> Vec<KeyAttribute> {
     let here = owner.at("key");
-    let mut parts: Vec<KeyPart> = Vec::new();
+    let mut parts: Vec<KeyAttribute> = Vec::new();
     if let Some(value) = fields.get("key") {
         let wanted =
             "an array of attribute names such as [\"user\"] or [{ ip = { v4 = 32, v6 = 64 } }]";
@@ -88,7 +100,7 @@ fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPar
                 DeValue::Table(table) if table.len() == 1 => {
                     parts.extend(table.iter().filter_map(|(attribute, prefix)| {
                         let prefix = address(report, owner, prefix)?;
-                        Some(KeyPart::address(attribute.get_ref().as_ref(), prefix))
+                        Some(KeyAttribute::address(attribute.get_ref().as_ref(), prefix))
                     }));
                 }
                 _ => report.wrong_type(here, "key", wanted, value),
@@ -106,7 +118,7 @@ fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPar
                 let message = format!(
                     "a default for {attribute:?}, which is not in `key`; add it or leave it out"
                 );
-                report.wrong(here, at, &message);
+                report.error_at(here, at, &message);
             }
         }
     }
@@ -114,7 +126,11 @@ fn key(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Vec<KeyPar
 }
 
 /// The part of an address that a key counts.
-fn address(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<AddressPrefix> {
+fn address(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    value: &SpannedValue<'_>,
+) -> Option<AddressPrefix> {
     let here = owner.at("key");
     let Some(table) = value.get_ref().as_table() else {
         report.wrong_type(
@@ -125,7 +141,7 @@ fn address(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<A
         );
         return None;
     };
-    let fields = Fields::read(report, owner, table, ADDRESS);
+    let fields = SettingFields::read(report, owner, table, ADDRESS);
     let default = AddressPrefix::default();
     let v4 = bits(report, owner, &fields, ("v4", default.v4(), 32));
     let v6 = bits(report, owner, &fields, ("v6", default.v6(), 128));
@@ -134,9 +150,9 @@ fn address(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<A
 
 /// The bits that `name` says, at most `most`, or `default`.
 fn bits(
-    report: &mut Report,
-    owner: Owner<'_>,
-    fields: &Fields<'_>,
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    fields: &SettingFields<'_>,
     (name, default, most): (&str, u8, u8),
 ) -> Option<u8> {
     let here = owner.at("key");
@@ -145,12 +161,16 @@ fn bits(
     let known = u8::try_from(bits).ok().filter(|bits| *bits <= most);
     if known.is_none() {
         let message = format!("`{name}` is {bits}, must be from 0 to {most}");
-        report.wrong(here, value.span().start, &message);
+        report.error_at(here, value.span().start, &message);
     }
     known
 }
 
-fn cost(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Cost> {
+fn cost(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    value: &SpannedValue<'_>,
+) -> Option<Cost> {
     let here = owner.at("cost");
     let table = match value.get_ref() {
         DeValue::Integer(_) => return whole(report, here, "cost", value).map(Cost::Units),
@@ -161,10 +181,10 @@ fn cost(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Cost
             return None;
         }
     };
-    let fields = Fields::read(report, owner, table, COST);
+    let fields = SettingFields::read(report, owner, table, COST);
     let Some(attribute) = fields.get("attribute") else {
         let message = "no `attribute`, write for example cost = { attribute = \"tokens\" }";
-        report.wrong(here, value.span().start, message);
+        report.error_at(here, value.span().start, message);
         return None;
     };
     let mut number = |key| match fields.get(key) {
@@ -176,24 +196,28 @@ fn cost(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Cost
     Some(Cost::Attribute { name, multiplier: multiplier?, default: default? })
 }
 
-fn block(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Block> {
+fn block(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    value: &SpannedValue<'_>,
+) -> Option<BlockPolicy> {
     let here = owner.at("block_for");
     let DeValue::Table(table) = value.get_ref() else {
-        return duration(report, here, "block_for", value).map(Block::of);
+        return duration(report, here, "block_for", value).map(BlockPolicy::fixed);
     };
-    let fields = Fields::read(report, owner, table, BLOCK);
+    let fields = SettingFields::read(report, owner, table, BLOCK);
     let factor = match fields.get("factor") {
         Some(value) => whole(report, here, "factor", value).and_then(|factor| {
             let message = format!("factor is {factor}, must be at most {}", u32::MAX);
             let narrow = u32::try_from(factor);
-            narrow.map_err(|_| report.wrong(here, value.span().start, &message)).ok()
+            narrow.map_err(|_| report.error_at(here, value.span().start, &message)).ok()
         }),
         None => Some(1),
     };
     let max = fields.get("max").map(|value| duration(report, here, "max", value));
     let Some(first) = fields.get("first") else {
         let message = "no `first`, write for example { first = \"15m\", factor = 2, max = \"1d\" }";
-        report.wrong(here, value.span().start, message);
+        report.error_at(here, value.span().start, message);
         return None;
     };
     let first = duration(report, here, "first", first)?;
@@ -202,9 +226,9 @@ fn block(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<Blo
         (None, Some(1) | None) => first,
         (None, Some(_)) => {
             let message = "`factor` without `max`, say how long the longest block is";
-            report.wrong(here, value.span().start, message);
+            report.error_at(here, value.span().start, message);
             return None;
         }
     };
-    Some(Block { first, factor: factor?, max })
+    Some(BlockPolicy { first, factor: factor?, max })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Key, Kind, TABLES};
+use super::keys::{SettingSpec, TABLES, ValueKind};
 
 /// The schema, as text.
 pub(super) fn text() -> String {
@@ -26,7 +26,7 @@ fn schema() -> Value {
 }
 
 /// A table with these keys and no others.
-fn table(name: &str, keys: &[Key]) -> Map<String, Value> {
+fn table(name: &str, keys: &[SettingSpec]) -> Map<String, Value> {
     let properties = keys.iter().map(|key| {
         let mut value = kind(key.kind);
         value["description"] = json!(key.about);
@@ -62,13 +62,13 @@ fn extras(name: &str) -> Vec<(&'static str, Value)> {
     }
 }
 
-fn kind(kind: Kind) -> Value {
+fn kind(kind: ValueKind) -> Value {
     let reference = |name: &str| json!({ "$ref": format!("#/$defs/{name}") });
     let many = |name: &str| json!({ "type": "array", "items": reference(name) });
     let named = |name: &str| json!({ "type": "object", "additionalProperties": reference(name) });
     match kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Parts => json!({ "type": "array", "items": { "anyOf": [
+        ValueKind::Text => json!({ "type": "string" }),
+        ValueKind::Parts => json!({ "type": "array", "items": { "anyOf": [
             { "type": "string" },
             {
                 "type": "object",
@@ -77,35 +77,39 @@ fn kind(kind: Kind) -> Value {
                 "additionalProperties": reference("address"),
             },
         ] } }),
-        Kind::Bits(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
-        Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::Word(words) => json!({ "enum": words }),
-        Kind::Duration => reference("duration"),
-        Kind::Percent => reference("percent"),
-        Kind::Moment => reference("moment"),
-        Kind::Value => reference("value"),
-        Kind::Values => many("value"),
-        Kind::OneOrMany => reference("value_or_values"),
-        Kind::Attributes => named("value"),
-        Kind::Match => named("conditions"),
-        Kind::SomeMatch => {
+        ValueKind::Bits(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
+        ValueKind::Whole => json!({ "type": "integer", "minimum": 0 }),
+        ValueKind::Flag => json!({ "type": "boolean" }),
+        ValueKind::Word(words) => json!({ "enum": words }),
+        ValueKind::Duration => reference("duration"),
+        ValueKind::Percent => reference("percent"),
+        ValueKind::Moment => reference("moment"),
+        ValueKind::Value => reference("value"),
+        ValueKind::Values => many("value"),
+        ValueKind::OneOrMany => reference("value_or_values"),
+        ValueKind::Attributes => named("value"),
+        ValueKind::Match => named("conditions"),
+        ValueKind::SomeMatch => {
             let mut value = named("conditions");
             value["minProperties"] = json!(1);
             value
         }
-        Kind::Condition => reference("conditions"),
-        Kind::Conditions => many("conditions"),
-        Kind::Limit => reference("one_limit"),
-        Kind::Limits => json!({ "type": "array", "minItems": 1, "items": reference("one_limit") }),
-        Kind::Numbers => named("numbers"),
-        Kind::Tiers => json!({ "type": "object", "additionalProperties": named("numbers") }),
-        Kind::Cost => json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, reference("cost")] }),
-        Kind::Block => json!({ "anyOf": [reference("duration"), reference("block_for")] }),
-        Kind::Rules => many("rule"),
-        Kind::Lists => many("list"),
-        Kind::Overrides => many("override"),
-        Kind::Server => json!({ "type": "object" }),
+        ValueKind::Condition => reference("conditions"),
+        ValueKind::Conditions => many("conditions"),
+        ValueKind::Limit => reference("one_limit"),
+        ValueKind::Limits => {
+            json!({ "type": "array", "minItems": 1, "items": reference("one_limit") })
+        }
+        ValueKind::Numbers => named("numbers"),
+        ValueKind::Tiers => json!({ "type": "object", "additionalProperties": named("numbers") }),
+        ValueKind::Cost => {
+            json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, reference("cost")] })
+        }
+        ValueKind::Block => json!({ "anyOf": [reference("duration"), reference("block_for")] }),
+        ValueKind::Rules => many("rule"),
+        ValueKind::Lists => many("list"),
+        ValueKind::Overrides => many("override"),
+        ValueKind::Server => json!({ "type": "object" }),
     }
 }
 

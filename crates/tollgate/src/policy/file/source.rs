@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use super::{FileError, Finding};
+use super::{Diagnostic, PolicyFileError};
 use crate::bounds::MAX_FILE;
 
 /// The text of the file at `path`, which messages call `file`.
-pub(crate) fn read(path: &Path, file: &str) -> Result<String, FileError> {
-    let refuse = |message: String| FileError::whole(file, message);
+pub(crate) fn read(path: &Path, file: &str) -> Result<String, PolicyFileError> {
+    let refuse = |message: String| PolicyFileError::whole(file, message);
     let unreadable = |error: std::io::Error| {
         refuse(match error.kind() {
             ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -36,9 +36,11 @@ pub(crate) fn read(path: &Path, file: &str) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|error| not_utf8(file, error.as_bytes(), error.utf8_error()))
 }
 
-fn not_utf8(file: &str, bytes: &[u8], error: std::str::Utf8Error) -> FileError {
+fn not_utf8(file: &str, bytes: &[u8], error: std::str::Utf8Error) -> PolicyFileError {
     let good = &bytes[..error.valid_up_to()];
     let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
     let message = "not UTF-8, save the file in that encoding".to_owned();
-    FileError { findings: vec![Finding { file: file.to_owned(), line, rule: None, message }] }
+    PolicyFileError {
+        diagnostics: vec![Diagnostic { file: file.to_owned(), line, rule: None, message }],
+    }
 }

@@ -7,16 +7,16 @@ use smallvec::SmallVec;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::Key;
-use crate::policy::Place;
+use super::keys::SettingSpec;
+use crate::policy::PolicyLocation;
 use crate::policy::check::closest;
 
 /// A value and where it stands.
-pub(super) type Value<'t> = Spanned<DeValue<'t>>;
+pub(super) type SpannedValue<'t> = Spanned<DeValue<'t>>;
 
 /// Whose settings are read.
 #[derive(Clone, Copy)]
-pub(super) enum Owner<'t> {
+pub(super) enum SettingSection<'t> {
     Policy,
     Rule(usize, Option<&'t str>),
     Allow(usize, Option<&'t str>),
@@ -29,63 +29,65 @@ pub(super) enum Owner<'t> {
 
 /// The setting that is read.
 #[derive(Clone, Copy)]
-pub(super) struct Here<'t> {
-    pub(super) owner: Owner<'t>,
+pub(super) struct SettingRef<'t> {
+    pub(super) owner: SettingSection<'t>,
     pub(super) setting: &'static str,
 }
 
-impl<'t> Owner<'t> {
-    pub(super) fn at(self, setting: &'static str) -> Here<'t> {
-        Here { owner: self, setting }
+impl<'t> SettingSection<'t> {
+    pub(super) fn at(self, setting: &'static str) -> SettingRef<'t> {
+        SettingRef { owner: self, setting }
     }
 
     /// The rule that a finding names.
     pub(super) fn rule(self) -> Option<&'t str> {
         match self {
-            Owner::Rule(_, rule) | Owner::Override(_, rule) => rule,
-            Owner::Tier(_, rule) => Some(rule).filter(|rule| !rule.is_empty()),
-            Owner::Policy | Owner::Allow(..) | Owner::Deny(..) => None,
+            SettingSection::Rule(_, rule) | SettingSection::Override(_, rule) => rule,
+            SettingSection::Tier(_, rule) => Some(rule).filter(|rule| !rule.is_empty()),
+            SettingSection::Policy | SettingSection::Allow(..) | SettingSection::Deny(..) => None,
         }
     }
 }
 
 /// What a message begins with, where the rule's name does not say it.
-impl fmt::Display for Owner<'_> {
+impl fmt::Display for SettingSection<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Owner::Policy | Owner::Rule(_, Some(_)) => Ok(()),
-            Owner::Rule(number, None) => write!(f, "rule {}: ", number + 1),
-            Owner::Allow(_, Some(name)) => write!(f, "allow {name:?}: "),
-            Owner::Allow(number, None) => write!(f, "allow {}: ", number + 1),
-            Owner::Deny(_, Some(name)) => write!(f, "deny {name:?}: "),
-            Owner::Deny(number, None) => write!(f, "deny {}: ", number + 1),
-            Owner::Tier(tier, _) => write!(f, "tier {tier:?}: "),
-            Owner::Override(number, _) => write!(f, "override {}: ", number + 1),
+            SettingSection::Policy | SettingSection::Rule(_, Some(_)) => Ok(()),
+            SettingSection::Rule(number, None) => write!(f, "rule {}: ", number + 1),
+            SettingSection::Allow(_, Some(name)) => write!(f, "allow {name:?}: "),
+            SettingSection::Allow(number, None) => write!(f, "allow {}: ", number + 1),
+            SettingSection::Deny(_, Some(name)) => write!(f, "deny {name:?}: "),
+            SettingSection::Deny(number, None) => write!(f, "deny {}: ", number + 1),
+            SettingSection::Tier(tier, _) => write!(f, "tier {tier:?}: "),
+            SettingSection::Override(number, _) => write!(f, "override {}: ", number + 1),
         }
     }
 }
 
-impl Here<'_> {
+impl SettingRef<'_> {
     /// What the file calls the list.
     pub(super) fn list(self) -> &'static str {
-        if let Owner::Allow(..) = self.owner { "allow" } else { "deny" }
+        if let SettingSection::Allow(..) = self.owner { "allow" } else { "deny" }
     }
 
-    fn place(self) -> Place {
+    fn place(self) -> PolicyLocation {
         let setting = self.setting;
         match self.owner {
-            Owner::Policy => Place::Policy(setting),
-            Owner::Rule(number, _) => Place::Rule(number, setting),
-            Owner::Allow(number, _) => Place::Allow(number, setting),
-            Owner::Deny(number, _) => Place::Deny(number, setting),
-            Owner::Tier(tier, rule) => Place::Tier(tier.to_owned(), rule.to_owned()),
-            Owner::Override(number, _) => Place::Override(number, setting),
+            SettingSection::Policy => PolicyLocation::Policy(setting),
+            SettingSection::Rule(number, _) => PolicyLocation::Rule(number, setting),
+            SettingSection::Allow(number, _) => PolicyLocation::Allow(number, setting),
+            SettingSection::Deny(number, _) => PolicyLocation::Deny(number, setting),
+            SettingSection::Tier(tier, rule) => {
+                PolicyLocation::Tier(tier.to_owned(), rule.to_owned())
+            }
+            SettingSection::Override(number, _) => PolicyLocation::Override(number, setting),
         }
     }
 }
 
 /// A finding whose line is not counted yet.
-pub(super) struct Note {
+pub(super) struct PendingDiagnostic {
     pub(super) at: usize,
     pub(super) rule: Option<String>,
     pub(super) message: String,
@@ -93,47 +95,47 @@ pub(super) struct Note {
 
 /// What was found wrong so far.
 #[derive(Default)]
-pub(super) struct Report {
-    pub(super) notes: Vec<Note>,
+pub(super) struct Diagnostics {
+    pub(super) notes: Vec<PendingDiagnostic>,
     /// Settings that could not be read: what the check says of their stand-ins means nothing.
-    broken: HashSet<Place>,
+    broken: HashSet<PolicyLocation>,
 }
 
-impl Report {
+impl Diagnostics {
     /// Notes a mistake that leaves every setting readable.
-    pub(super) fn note(&mut self, owner: Owner<'_>, at: usize, message: &str) {
+    pub(super) fn add(&mut self, owner: SettingSection<'_>, at: usize, message: &str) {
         let rule = owner.rule().map(str::to_owned);
-        self.notes.push(Note { at, rule, message: format!("{owner}{message}") });
+        self.notes.push(PendingDiagnostic { at, rule, message: format!("{owner}{message}") });
     }
 
     /// Notes a mistake for which the setting could not be read.
-    pub(super) fn wrong(&mut self, here: Here<'_>, at: usize, message: &str) {
-        self.note(here.owner, at, message);
+    pub(super) fn error_at(&mut self, here: SettingRef<'_>, at: usize, message: &str) {
+        self.add(here.owner, at, message);
         // Of every other setting the stand-in is one that the check has nothing against.
         if ["name", "client", "tier"].contains(&here.setting) {
-            self.skip(here);
+            self.suppress(here);
         }
     }
 
     /// Notes a value of the wrong type; `what` has it, `wanted` says what would be right.
     pub(super) fn wrong_type(
         &mut self,
-        here: Here<'_>,
+        here: SettingRef<'_>,
         what: &str,
         wanted: &str,
-        value: &Value<'_>,
+        value: &SpannedValue<'_>,
     ) {
         let found = type_name(value.get_ref());
         let message = format!("`{}` must be {wanted}, is {found}", shown(what));
-        self.wrong(here, value.span().start, &message);
+        self.error_at(here, value.span().start, &message);
     }
 
     /// Leaves out what the check may say of a setting.
-    pub(super) fn skip(&mut self, here: Here<'_>) {
+    pub(super) fn suppress(&mut self, here: SettingRef<'_>) {
         self.broken.insert(here.place());
     }
 
-    pub(super) fn is_broken(&self, place: &Place) -> bool {
+    pub(super) fn is_broken(&self, place: &PolicyLocation) -> bool {
         self.broken.contains(place)
     }
 }
@@ -158,17 +160,17 @@ pub(super) fn shown(name: &str) -> String {
 }
 
 /// The known keys of a table, in the order of the file.
-pub(super) struct Fields<'t>(pub(super) SmallVec<[(&'static str, &'t Value<'t>); 8]>);
+pub(super) struct SettingFields<'t>(pub(super) SmallVec<[(&'static str, &'t SpannedValue<'t>); 8]>);
 
-impl<'t> Fields<'t> {
+impl<'t> SettingFields<'t> {
     /// The keys of `table`. A key that nobody knows is noted, and taken for the one that was
     /// probably meant, so that its value is looked at as well and nothing is said to be missing.
     pub(super) fn read(
-        report: &mut Report,
-        owner: Owner<'_>,
+        report: &mut Diagnostics,
+        owner: SettingSection<'_>,
         table: &'t DeTable<'t>,
-        keys: &'static [Key],
-    ) -> Fields<'t> {
+        keys: &'static [SettingSpec],
+    ) -> SettingFields<'t> {
         let mut fields = SmallVec::new();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
@@ -177,7 +179,7 @@ impl<'t> Fields<'t> {
                 continue;
             }
             let guess = closest(name, keys.iter().map(|known| known.name));
-            report.note(owner, key.span().start, &unknown_key(name, guess, keys));
+            report.add(owner, key.span().start, &unknown_key(name, guess, keys));
             if let Some(known) = keys.iter().find(|known| Some(known.name) == guess)
                 && !table.contains_key(known.name)
                 && !fields.iter().any(|(taken, _)| *taken == known.name)
@@ -185,15 +187,15 @@ impl<'t> Fields<'t> {
                 fields.push((known.name, value));
             }
         }
-        Fields(fields)
+        SettingFields(fields)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&'t Value<'t>> {
+    pub(super) fn get(&self, key: &str) -> Option<&'t SpannedValue<'t>> {
         self.0.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 }
 
-fn unknown_key(name: &str, guess: Option<&str>, keys: &[Key]) -> String {
+fn unknown_key(name: &str, guess: Option<&str>, keys: &[SettingSpec]) -> String {
     let name = shown(name);
     match guess {
         Some(guess) => format!("unknown key `{name}`, did you mean `{guess}`?"),

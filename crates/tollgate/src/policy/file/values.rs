@@ -5,7 +5,7 @@ use std::time::Duration;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::keys::{STORE_ERROR, SYNC};
-use super::tree::{Fields, Here, Owner, Report, Value};
+use super::tree::{Diagnostics, SettingFields, SettingRef, SettingSection, SpannedValue};
 use crate::limit::read_duration;
 use crate::policy::check::closest;
 use crate::policy::{OnStoreError, SyncMode};
@@ -13,10 +13,10 @@ use crate::time::Timestamp;
 
 /// The text of `key`.
 pub(super) fn text<'t>(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     key: &str,
-    value: &'t Value<'t>,
+    value: &'t SpannedValue<'t>,
 ) -> Option<&'t str> {
     let text = value.get_ref().as_str();
     if text.is_none() {
@@ -37,10 +37,10 @@ pub(super) fn attribute_text(value: &DeValue<'_>) -> Option<String> {
 
 /// The texts of an array of attribute values, if all of them are.
 pub(super) fn attribute_texts<'t>(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     key: &str,
-    values: impl IntoIterator<Item = &'t Value<'t>>,
+    values: impl IntoIterator<Item = &'t SpannedValue<'t>>,
 ) -> Option<Vec<String>> {
     let mut texts = Some(Vec::new());
     for value in values {
@@ -58,9 +58,9 @@ pub(super) fn attribute_texts<'t>(
 
 /// Attributes and their values, as of a client.
 pub(super) fn attributes<'t>(
-    report: &mut Report,
-    here: Here<'_>,
-    value: &'t Value<'t>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
+    value: &'t SpannedValue<'t>,
 ) -> Vec<(&'t str, usize, String)> {
     let Some(table) = value.get_ref().as_table() else {
         report.wrong_type(here, here.setting, "a table such as { user = \"42\" }", value);
@@ -78,10 +78,10 @@ pub(super) fn attributes<'t>(
 
 /// The whole number of `key`, at least 0.
 pub(super) fn whole(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     key: &str,
-    value: &Value<'_>,
+    value: &SpannedValue<'_>,
 ) -> Option<u64> {
     let DeValue::Integer(number) = value.get_ref() else {
         report.wrong_type(here, key, "a whole number", value);
@@ -90,16 +90,16 @@ pub(super) fn whole(
     let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
     if parsed.is_none() {
         let message = format!("`{key}` is {number}, must be from 0 to 2^64 - 1");
-        report.wrong(here, value.span().start, &message);
+        report.error_at(here, value.span().start, &message);
     }
     parsed
 }
 
 pub(super) fn flag(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     key: &str,
-    value: &Value<'_>,
+    value: &SpannedValue<'_>,
 ) -> Option<bool> {
     let flag = value.get_ref().as_bool();
     if flag.is_none() {
@@ -109,25 +109,25 @@ pub(super) fn flag(
 }
 
 pub(super) fn duration(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     key: &str,
-    value: &Value<'_>,
+    value: &SpannedValue<'_>,
 ) -> Option<Duration> {
     let Some(text) = value.get_ref().as_str() else {
         report.wrong_type(here, key, "a duration in quotes such as \"15m\"", value);
         return None;
     };
     read_duration(text)
-        .map_err(|error| report.wrong(here, value.span().start, &format!("`{key}`: {error}")))
+        .map_err(|error| report.error_at(here, value.span().start, &format!("`{key}`: {error}")))
         .ok()
 }
 
 /// What to do when the store is away.
 pub(super) fn on_store_error(
-    report: &mut Report,
-    owner: Owner<'_>,
-    fields: &Fields<'_>,
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    fields: &SettingFields<'_>,
 ) -> Option<OnStoreError> {
     match word(report, owner.at("on_store_error"), STORE_ERROR, fields)? {
         "local" => Some(OnStoreError::Local),
@@ -137,7 +137,11 @@ pub(super) fn on_store_error(
 }
 
 /// How nodes share what is counted.
-pub(super) fn sync(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -> Option<SyncMode> {
+pub(super) fn sync(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    fields: &SettingFields<'_>,
+) -> Option<SyncMode> {
     match word(report, owner.at("sync"), SYNC, fields)? {
         "strict" => Some(SyncMode::Strict),
         _ => Some(SyncMode::Leased),
@@ -146,9 +150,9 @@ pub(super) fn sync(report: &mut Report, owner: Owner<'_>, fields: &Fields<'_>) -
 
 /// How long a lease lasts, and the largest part of a limit that it has.
 pub(super) fn lease(
-    report: &mut Report,
-    owner: Owner<'_>,
-    fields: &Fields<'_>,
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    fields: &SettingFields<'_>,
 ) -> (Option<Duration>, Option<u8>) {
     let ttl = fields
         .get("lease_ttl")
@@ -157,7 +161,11 @@ pub(super) fn lease(
     (ttl, share)
 }
 
-fn percent(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<u8> {
+fn percent(
+    report: &mut Diagnostics,
+    owner: SettingSection<'_>,
+    value: &SpannedValue<'_>,
+) -> Option<u8> {
     let here = owner.at("lease_share");
     let Some(text) = value.get_ref().as_str() else {
         report.wrong_type(here, "lease_share", "a percentage in quotes such as \"10%\"", value);
@@ -167,17 +175,17 @@ fn percent(report: &mut Report, owner: Owner<'_>, value: &Value<'_>) -> Option<u
     let read = digits.and_then(|digits| digits.parse::<u8>().ok());
     if read.is_none() {
         let message = format!("`lease_share` is {text:?}, must be from \"1%\" to \"100%\"");
-        report.wrong(here, value.span().start, &message);
+        report.error_at(here, value.span().start, &message);
     }
     read
 }
 
 /// The word of the setting at `here`, one of `known`.
 fn word(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     known: &'static [&'static str],
-    fields: &Fields<'_>,
+    fields: &SettingFields<'_>,
 ) -> Option<&'static str> {
     let setting = here.setting;
     let value = fields.get(setting)?;
@@ -189,13 +197,17 @@ fn word(
             (None, [others @ .., last]) => format!("use {} or {last}", others.join(", ")),
             (None, []) => String::new(),
         };
-        report.wrong(here, value.span().start, &format!("unknown {setting} {word:?}, {right}"));
+        report.error_at(here, value.span().start, &format!("unknown {setting} {word:?}, {right}"));
     }
     found
 }
 
 /// A moment: RFC 3339 text, or a date-time of TOML with its offset.
-pub(super) fn moment(report: &mut Report, here: Here<'_>, value: &Value<'_>) -> Option<Timestamp> {
+pub(super) fn moment(
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
+    value: &SpannedValue<'_>,
+) -> Option<Timestamp> {
     let written = match value.get_ref() {
         DeValue::String(text) => text.as_ref().to_owned(),
         DeValue::Datetime(moment) => moment.to_string(),
@@ -209,23 +221,23 @@ pub(super) fn moment(report: &mut Report, here: Here<'_>, value: &Value<'_>) -> 
         let message = format!(
             "{written:?} is not a time with its offset, write for example 2030-01-31T12:00:00Z"
         );
-        report.wrong(here, at, &message);
+        report.error_at(here, at, &message);
         return None;
     };
     let nanos = u64::try_from(moment.as_nanosecond()).ok();
     let moment = nanos.filter(|nanos| *nanos <= Timestamp::MAX.as_nanos());
     if moment.is_none() {
-        report.wrong(here, at, &format!("{written:?} must be between 1970 and 2262"));
+        report.error_at(here, at, &format!("{written:?} must be between 1970 and 2262"));
     }
     moment.map(Timestamp::from_nanos)
 }
 
 /// The table of `key`.
 pub(super) fn table<'t>(
-    report: &mut Report,
-    here: Here<'_>,
+    report: &mut Diagnostics,
+    here: SettingRef<'_>,
     wanted: &str,
-    value: &'t Value<'t>,
+    value: &'t SpannedValue<'t>,
 ) -> Option<&'t DeTable<'t>> {
     let table = value.get_ref().as_table();
     if table.is_none() {

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::bounds::{DEFAULT_LEASE_SHARE, DEFAULT_LEASE_TTL};
-use crate::limit::Written;
+use crate::limit::DisplayDuration;
 use crate::policy::{
-    Block, Condition, Cost, KeyPart, Listing, Numbers, OnStoreError, Override, Policy, Rule,
-    SyncMode,
+    BlockPolicy, Condition, Cost, KeyAttribute, ListEntry, OnStoreError, Override, Policy, Rule,
+    RuleLimits, SyncMode,
 };
 use crate::time::Timestamp;
 
@@ -26,7 +26,7 @@ pub(super) fn policy(policy: &Policy) -> String {
         line(&mut out, "sync", &quoted(sync(policy.sync)));
     }
     if policy.lease_ttl != DEFAULT_LEASE_TTL {
-        line(&mut out, "lease_ttl", &quoted(&Written(policy.lease_ttl).to_string()));
+        line(&mut out, "lease_ttl", &quoted(&DisplayDuration(policy.lease_ttl).to_string()));
     }
     if policy.lease_share != DEFAULT_LEASE_SHARE {
         line(&mut out, "lease_share", &quoted(&format!("{}%", policy.lease_share)));
@@ -60,8 +60,8 @@ fn rule(out: &mut String, rule: &Rule) {
     if rule.key.iter().any(|part| part.default.is_some()) {
         line(out, "defaults", &defaults(&rule.key));
     }
-    let setting = if rule.numbers.limits().len() > 1 { "limits" } else { "limit" };
-    line(out, setting, &numbers(&rule.numbers));
+    let setting = if rule.limits.limits().len() > 1 { "limits" } else { "limit" };
+    line(out, setting, &numbers(&rule.limits));
     if !rule.tiers.is_empty() {
         let tiers = rule.tiers.iter().map(|(tier, one)| (key(tier), numbers(one)));
         line(out, "tiers", &table(tiers));
@@ -82,14 +82,14 @@ fn rule(out: &mut String, rule: &Rule) {
         line(out, "sync", &quoted(sync(mode)));
     }
     if let Some(ttl) = rule.lease_ttl {
-        line(out, "lease_ttl", &quoted(&Written(ttl).to_string()));
+        line(out, "lease_ttl", &quoted(&DisplayDuration(ttl).to_string()));
     }
     if let Some(share) = rule.lease_share {
         line(out, "lease_share", &quoted(&format!("{share}%")));
     }
 }
 
-fn list(out: &mut String, header: &str, list: &Listing) {
+fn list(out: &mut String, header: &str, list: &ListEntry) {
     head(out, header);
     line(out, "name", &quoted(&list.name));
     if let Some(name) = &list.public_name {
@@ -105,8 +105,8 @@ fn change(out: &mut String, change: &Override) {
     if let Some(tier) = &change.tier {
         line(out, "tier", &quoted(tier));
     }
-    if !change.numbers.is_empty() {
-        let limits = change.numbers.iter().map(|(rule, one)| (key(rule), numbers(one)));
+    if !change.limits.is_empty() {
+        let limits = change.limits.iter().map(|(rule, one)| (key(rule), numbers(one)));
         line(out, "limits", &table(limits));
     }
     if let Some(moment) = change.until {
@@ -126,24 +126,24 @@ fn line(out: &mut String, name: &str, value: &str) {
     out.extend([name, " = ", value, "\n"]);
 }
 
-fn numbers(numbers: &Numbers) -> String {
+fn numbers(numbers: &RuleLimits) -> String {
     match numbers {
-        Numbers::Unlimited => quoted("unlimited"),
-        Numbers::Limits(limits) => match limits.as_slice() {
+        RuleLimits::Unlimited => quoted("unlimited"),
+        RuleLimits::All(limits) => match limits.as_slice() {
             [limit] => quoted(&limit.to_string()),
             limits => array(limits.iter().map(|limit| quoted(&limit.to_string()))),
         },
     }
 }
 
-fn part(part: &KeyPart) -> String {
+fn part(part: &KeyAttribute) -> String {
     let Some(prefix) = part.address else { return quoted(&part.attribute) };
     let bits = [("v4", prefix.v4()), ("v6", prefix.v6())];
     let bits = table(bits.map(|(name, bits)| (name.to_owned(), bits.to_string())));
     table([(key(&part.attribute), bits)])
 }
 
-fn defaults(parts: &[KeyPart]) -> String {
+fn defaults(parts: &[KeyAttribute]) -> String {
     let given = parts.iter().filter_map(|part| Some((&part.attribute, part.default.as_ref()?)));
     table(given.map(|(attribute, default)| (key(attribute), quoted(default))))
 }
@@ -162,9 +162,9 @@ fn cost(cost: &Cost) -> String {
     }
 }
 
-fn block(block: &Block) -> String {
-    let text = |duration| quoted(&Written(duration).to_string());
-    if *block == Block::of(block.first) {
+fn block(block: &BlockPolicy) -> String {
+    let text = |duration| quoted(&DisplayDuration(duration).to_string());
+    if *block == BlockPolicy::fixed(block.first) {
         return text(block.first);
     }
     let settings = [
@@ -191,7 +191,7 @@ fn conditions(conditions: &[(String, Condition)]) -> String {
 fn together(conditions: &[&Condition]) -> String {
     if let [condition] = conditions {
         return match condition {
-            Condition::Is(_) | Condition::OneOf(_) => keyed(condition).1,
+            Condition::Equals(_) | Condition::AnyOf(_) => keyed(condition).1,
             _ => table([keyed(condition)]),
         };
     }
@@ -210,8 +210,8 @@ fn keyed(condition: &Condition) -> (String, String) {
         _ => array(texts),
     };
     let (name, value) = match condition {
-        Condition::Is(text) => ("is", quoted(text)),
-        Condition::OneOf(texts) => ("one_of", array(texts.iter().map(|text| quoted(text)))),
+        Condition::Equals(text) => ("is", quoted(text)),
+        Condition::AnyOf(texts) => ("one_of", array(texts.iter().map(|text| quoted(text)))),
         Condition::Prefix(texts) => {
             ("prefix", one_or_many(texts.iter().map(|text| quoted(text)).collect()))
         }

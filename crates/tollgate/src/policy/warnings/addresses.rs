@@ -7,8 +7,8 @@ use crate::policy::Condition;
 /// Why texts of the condition on the address `attribute` match no address.
 pub(super) fn never(attribute: &str, condition: &Condition) -> Vec<String> {
     let texts: &[String] = match condition {
-        Condition::Is(text) => std::slice::from_ref(text),
-        Condition::OneOf(texts) => texts,
+        Condition::Equals(text) => std::slice::from_ref(text),
+        Condition::AnyOf(texts) => texts,
         Condition::Prefix(texts) => {
             let never = texts.iter().filter(|text| !can_begin(text));
             let message = |text: &String| {

@@ -12,22 +12,24 @@ pub(super) fn implies(rule: &Rule, conditions: &[(String, Condition)]) -> bool {
         let is_needed = *wanted == Condition::Present
             && rule.key.iter().any(|part| part.attribute == *attribute && part.default.is_none());
         let mut own = rule.matches.iter().filter(|(name, _)| name == attribute);
-        is_needed || own.any(|(_, own)| holds_whenever(wanted, own))
+        is_needed || own.any(|(_, own)| implies_condition(wanted, own))
     })
 }
 
 /// Whether `wanted` holds whenever `own` does.
-fn holds_whenever(wanted: &Condition, own: &Condition) -> bool {
+fn implies_condition(wanted: &Condition, own: &Condition) -> bool {
     if size(wanted).saturating_mul(size(own)) > MOST {
         return false;
     }
     match (own, wanted) {
-        (Condition::Absent, wanted) => wanted.holds(None),
+        (Condition::Absent, wanted) => wanted.matches(None),
         // It may be that the attribute is not there.
         (Condition::Not(_), _) => own == wanted,
         (_, Condition::Present) => true,
-        (Condition::Is(value), wanted) => wanted.holds(Some(value)),
-        (Condition::OneOf(values), wanted) => values.iter().all(|value| wanted.holds(Some(value))),
+        (Condition::Equals(value), wanted) => wanted.matches(Some(value)),
+        (Condition::AnyOf(values), wanted) => {
+            values.iter().all(|value| wanted.matches(Some(value)))
+        }
         (Condition::Prefix(own), Condition::Prefix(wanted)) => {
             own.iter().all(|own| wanted.iter().any(|wanted| own.starts_with(wanted)))
         }
@@ -44,10 +46,10 @@ fn holds_whenever(wanted: &Condition, own: &Condition) -> bool {
 /// How many values, beginnings, patterns or networks a condition compares with.
 pub(super) fn size(condition: &Condition) -> usize {
     match condition {
-        Condition::OneOf(texts) | Condition::Prefix(texts) => texts.len(),
+        Condition::AnyOf(texts) | Condition::Prefix(texts) => texts.len(),
         Condition::Glob(globs) => globs.len(),
         Condition::Cidr(networks) => networks.len(),
-        Condition::Is(_) | Condition::Present | Condition::Absent => 1,
+        Condition::Equals(_) | Condition::Present | Condition::Absent => 1,
         Condition::Not(other) => size(other),
     }
 }

@@ -9,13 +9,13 @@ use crate::policy::{Condition, Rule};
 pub(super) const MOST: usize = 1_000_000;
 
 /// The comparisons so far, of at most [`MOST`].
-pub(super) struct Budget {
+pub(super) struct ComparisonBudget {
     pub(super) looks: usize,
 }
 
-impl Budget {
-    pub(super) fn new() -> Budget {
-        Budget { looks: 0 }
+impl ComparisonBudget {
+    pub(super) fn new() -> ComparisonBudget {
+        ComparisonBudget { looks: 0 }
     }
 
     fn take(&mut self) -> bool {
@@ -25,18 +25,19 @@ impl Budget {
 }
 
 /// Sets of conditions, each under its first: by value where it is an exact one, else by attribute.
-pub(super) struct Index<'p> {
+pub(super) struct RuleComparison<'p> {
     exact: HashMap<(&'p str, &'p str), Vec<usize>>,
     other: HashMap<&'p str, Vec<usize>>,
     always: Vec<usize>,
 }
 
-impl<'p> Index<'p> {
-    pub(super) fn of(sets: impl Iterator<Item = &'p [(String, Condition)]>) -> Index<'p> {
-        let mut index = Index { exact: HashMap::new(), other: HashMap::new(), always: Vec::new() };
+impl<'p> RuleComparison<'p> {
+    pub(super) fn of(sets: impl Iterator<Item = &'p [(String, Condition)]>) -> RuleComparison<'p> {
+        let mut index =
+            RuleComparison { exact: HashMap::new(), other: HashMap::new(), always: Vec::new() };
         for (number, conditions) in sets.enumerate() {
             let exact = conditions.iter().find_map(|(attribute, condition)| match condition {
-                Condition::Is(value) => Some((attribute.as_str(), value.as_str())),
+                Condition::Equals(value) => Some((attribute.as_str(), value.as_str())),
                 _ => None,
             });
             let place = match (exact, conditions.first()) {
@@ -53,11 +54,11 @@ impl<'p> Index<'p> {
     pub(super) fn find(
         &self,
         rule: &Rule,
-        budget: &mut Budget,
+        budget: &mut ComparisonBudget,
         is_it: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let exact = rule.matches.iter().filter_map(|(attribute, condition)| match condition {
-            Condition::Is(value) => self.exact.get(&(attribute.as_str(), value.as_str())),
+            Condition::Equals(value) => self.exact.get(&(attribute.as_str(), value.as_str())),
             _ => None,
         });
         let named = rule.matches.iter().map(|(attribute, _)| attribute);

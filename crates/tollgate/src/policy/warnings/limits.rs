@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::limit::{Algorithm, Align, Limit};
+use crate::limit::{Algorithm, Limit, WindowStart};
 
 /// What a limit admits at most: `at_once`, and then `count` per `period`.
-struct Pace {
+struct Envelope {
     at_once: u128,
     count: u128,
     period: u128,
@@ -13,7 +13,7 @@ struct Pace {
 
 /// Whether a stream that `narrow` admits, on the same key, always fits into `wide`. Only where
 /// that is certain: `false` says nothing.
-pub(super) fn outdoes(narrow: &Limit, wide: &Limit) -> bool {
+pub(super) fn is_at_least_as_strict(narrow: &Limit, wide: &Limit) -> bool {
     if is_same_shape(narrow, wide) {
         return narrow.count() <= wide.count() && narrow.capacity() <= wide.capacity();
     }
@@ -27,7 +27,7 @@ pub(super) fn outdoes(narrow: &Limit, wide: &Limit) -> bool {
             pace.at_once <= u128::from(wide.capacity()) && pace.is_slower(count, window)
         }
         // A calendar's windows have no fixed length.
-        Algorithm::FixedWindow if matches!(wide.align(), Align::Calendar(_)) => false,
+        Algorithm::FixedWindow if matches!(wide.align(), WindowStart::Calendar(_)) => false,
         Algorithm::FixedWindow | Algorithm::SlidingLog => pace.fits(window, 0, count),
         // It weighs the older window as if it had been even, so it may see a burst that is over.
         Algorithm::SlidingCounter => pace.fits(window, pace.at_once, count),
@@ -38,10 +38,10 @@ pub(super) fn outdoes(narrow: &Limit, wide: &Limit) -> bool {
 fn is_same_shape(a: &Limit, b: &Limit) -> bool {
     let shape = |limit: &Limit| (limit.algorithm(), limit.period(), limit.align());
     // Windows that begin at the first request may begin at different ones.
-    shape(a) == shape(b) && a.zone_name() == b.zone_name() && a.align() != Align::First
+    shape(a) == shape(b) && a.zone_name() == b.zone_name() && a.align() != WindowStart::FirstRequest
 }
 
-fn pace(limit: &Limit) -> Option<Pace> {
+fn pace(limit: &Limit) -> Option<Envelope> {
     let (count, period) = (u128::from(limit.count()), limit.period().as_nanos());
     let at_once = match limit.algorithm() {
         Algorithm::TokenBucket | Algorithm::LeakyMeter | Algorithm::LeakyQueue => {
@@ -49,13 +49,13 @@ fn pace(limit: &Limit) -> Option<Pace> {
         }
         Algorithm::SlidingLog => count,
         // The end of one window and the beginning of the next.
-        Algorithm::FixedWindow if !matches!(limit.align(), Align::Calendar(_)) => 2 * count,
+        Algorithm::FixedWindow if !matches!(limit.align(), WindowStart::Calendar(_)) => 2 * count,
         _ => return None,
     };
-    (limit.period() > Duration::ZERO).then_some(Pace { at_once, count, period })
+    (limit.period() > Duration::ZERO).then_some(Envelope { at_once, count, period })
 }
 
-impl Pace {
+impl Envelope {
     /// Whether it is at most `count` per `period` in the long run.
     fn is_slower(&self, count: u128, period: u128) -> bool {
         self.count * period <= count * self.period

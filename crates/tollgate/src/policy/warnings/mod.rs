@@ -13,25 +13,26 @@ use ipnet::IpNet;
 
 use super::check::closest;
 use super::{
-    AddressAttributes, AddressPrefix, Condition, Cost, Place, Policy, Problem, Rule, SyncMode,
+    AddressAttributes, AddressPrefix, Condition, Cost, Policy, PolicyLocation, PolicyProblem, Rule,
+    SyncMode,
 };
-use crate::limit::{Algorithm, Align, CalendarUnit, Limit};
-use index::{Budget, Index};
+use crate::limit::{Algorithm, CalendarUnit, Limit, WindowStart};
+use index::{ComparisonBudget, RuleComparison};
 
 /// What is probably wrong with a valid policy, in no particular order.
-pub(crate) fn warnings(policy: &Policy) -> Vec<Problem> {
-    warnings_within(policy, &mut Budget::new())
+pub(crate) fn warnings(policy: &Policy) -> Vec<PolicyProblem> {
+    warnings_within(policy, &mut ComparisonBudget::new())
 }
 
-fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
-    let mut found = Found(Vec::new());
+fn warnings_within(policy: &Policy, budget: &mut ComparisonBudget) -> Vec<PolicyProblem> {
+    let mut found = Lints(Vec::new());
     let addresses = policy.address_attributes();
     for (number, rule) in policy.rules.iter().enumerate() {
         found.one_rule(number, rule);
-        found.addresses(&Place::Rule(number, "match"), &rule.matches, &addresses);
+        found.addresses(&PolicyLocation::Rule(number, "match"), &rule.matches, &addresses);
     }
     let lists = [&policy.allow, &policy.deny];
-    for (list, place) in lists.into_iter().zip([Place::Allow, Place::Deny]) {
+    for (list, place) in lists.into_iter().zip([PolicyLocation::Allow, PolicyLocation::Deny]) {
         for (number, listing) in list.iter().enumerate() {
             let at = place(number, "match");
             if let Some(why) = reach::contradiction(&listing.matches) {
@@ -49,25 +50,25 @@ fn warnings_within(policy: &Policy, budget: &mut Budget) -> Vec<Problem> {
     found.0
 }
 
-struct Found(Vec<Problem>);
+struct Lints(Vec<PolicyProblem>);
 
 /// What two rules share that count the same: the key with its defaults, and the cost.
-type Counted<'p> = (Vec<(&'p str, Option<&'p str>, Option<AddressPrefix>)>, Vec<u8>);
+type RuleIdentity<'p> = (Vec<(&'p str, Option<&'p str>, Option<AddressPrefix>)>, Vec<u8>);
 
-impl Found {
-    fn add(&mut self, place: Place, message: impl Into<String>) {
-        self.0.push(Problem { place, message: message.into() });
+impl Lints {
+    fn add(&mut self, place: PolicyLocation, message: impl Into<String>) {
+        self.0.push(PolicyProblem { place, message: message.into() });
     }
 
     /// What one rule alone shows.
     fn one_rule(&mut self, number: usize, rule: &Rule) {
-        let at = |setting| Place::Rule(number, setting);
+        let at = |setting| PolicyLocation::Rule(number, setting);
         let why = reach::contradiction(&rule.matches).or_else(|| reach::lost_key(rule));
         if let Some(why) = why {
             self.add(at("match"), format!("no request can reach it: {why}"));
         }
         self.networks(&at("match"), &rule.matches);
-        let limits = rule.numbers.limits();
+        let limits = rule.limits.limits();
         if rule.key.is_empty() && !limits.is_empty() {
             let message = "`key` is empty, all requests share one limit; name an attribute such as \"user\" to give each its own";
             self.add(at("key"), message);
@@ -92,8 +93,8 @@ impl Found {
             let narrower = others.find(|(other, narrow)| {
                 // Of two that are as strict as each other, the first stays.
                 *other != place
-                    && limits::outdoes(narrow, limit)
-                    && (*other < place || !limits::outdoes(limit, narrow))
+                    && limits::is_at_least_as_strict(narrow, limit)
+                    && (*other < place || !limits::is_at_least_as_strict(limit, narrow))
             });
             if let Some((_, narrow)) = narrower {
                 let message = format!(
@@ -105,7 +106,7 @@ impl Found {
     }
 
     /// Networks that are not what they look like.
-    fn networks(&mut self, at: &Place, conditions: &[(String, Condition)]) {
+    fn networks(&mut self, at: &PolicyLocation, conditions: &[(String, Condition)]) {
         for (_, condition) in conditions {
             let Condition::Cidr(networks) = condition else { continue };
             for network in networks {
@@ -130,7 +131,7 @@ impl Found {
     /// Conditions on addresses that hold for no address.
     fn addresses(
         &mut self,
-        at: &Place,
+        at: &PolicyLocation,
         conditions: &[(String, Condition)],
         addresses: &AddressAttributes,
     ) {
@@ -141,9 +142,9 @@ impl Found {
     }
 
     /// Rules all of whose requests are on a list.
-    fn hidden_by_lists(&mut self, policy: &Policy, budget: &mut Budget) {
+    fn hidden_by_lists(&mut self, policy: &Policy, budget: &mut ComparisonBudget) {
         for (lists, what) in [(&policy.allow, "allow"), (&policy.deny, "deny")] {
-            let index = Index::of(lists.iter().map(|list| list.matches.as_slice()));
+            let index = RuleComparison::of(lists.iter().map(|list| list.matches.as_slice()));
             for (number, rule) in policy.rules.iter().enumerate() {
                 let covers = |list: usize| implies::implies(rule, &lists[list].matches);
                 if let Some(list) = index.find(rule, budget, covers) {
@@ -151,19 +152,19 @@ impl Found {
                         "no request can reach it: {what} list {:?} holds all of them",
                         lists[list].name
                     );
-                    self.add(Place::Rule(number, "match"), message);
+                    self.add(PolicyLocation::Rule(number, "match"), message);
                 }
             }
         }
     }
 
     /// Limits that another rule with the same key always outdoes.
-    fn hidden_by_rules(&mut self, policy: &Policy, budget: &mut Budget) {
+    fn hidden_by_rules(&mut self, policy: &Policy, budget: &mut ComparisonBudget) {
         let replaced = replaced(policy);
         let is_plain = |rule: &Rule| {
             !rule.shadow && rule.tiers.is_empty() && !replaced.contains(rule.name.as_str())
         };
-        let mut groups: HashMap<Counted<'_>, Vec<usize>> = HashMap::new();
+        let mut groups: HashMap<RuleIdentity<'_>, Vec<usize>> = HashMap::new();
         for (number, rule) in policy.rules.iter().enumerate().filter(|(_, rule)| is_plain(rule)) {
             let key = rule.key.iter().map(|part| {
                 (part.attribute.as_str(), part.default.as_deref(), part.address_prefix())
@@ -172,9 +173,9 @@ impl Found {
         }
         for group in groups.into_values().filter(|group| group.len() > 1) {
             let rules: Vec<_> = group.iter().map(|number| &policy.rules[*number]).collect();
-            let index = Index::of(rules.iter().map(|rule| rule.matches.as_slice()));
+            let index = RuleComparison::of(rules.iter().map(|rule| rule.matches.as_slice()));
             for (place, rule) in rules.iter().enumerate() {
-                for limit in rule.numbers.limits() {
+                for limit in rule.limits.limits() {
                     let outdoes = |other: usize| {
                         other != place && hides(rules[other], rule, limit, other < place)
                     };
@@ -183,7 +184,7 @@ impl Found {
                             "\"{limit}\" can never bind: rule {:?} counts the same requests and is at least as strict",
                             rules[other].name
                         );
-                        self.add(Place::Rule(group[place], "limit"), message);
+                        self.add(PolicyLocation::Rule(group[place], "limit"), message);
                     }
                 }
             }
@@ -202,7 +203,7 @@ impl Found {
                 ),
                 None => format!("no rule has {attribute:?} in its `key`, so it does nothing"),
             };
-            self.add(Place::Policy("partition"), message);
+            self.add(PolicyLocation::Policy("partition"), message);
         }
     }
 
@@ -216,20 +217,20 @@ impl Found {
             None => format!("no rule and no [tiers] has limits for tier {tier:?}"),
         };
         if let Some(tier) = policy.default_tier.as_deref().filter(|tier| !known.contains(tier)) {
-            self.add(Place::Policy("default_tier"), nowhere(tier));
+            self.add(PolicyLocation::Policy("default_tier"), nowhere(tier));
         }
         let mut said = HashSet::new();
         for (number, change) in policy.overrides.iter().enumerate() {
             let tier = change.tier.as_deref().filter(|tier| !known.contains(tier));
             // Once for each tier, as many clients may share one.
             if let Some(tier) = tier.filter(|tier| said.insert(*tier) && said.len() <= 100) {
-                self.add(Place::Override(number, "tier"), nowhere(tier));
+                self.add(PolicyLocation::Override(number, "tier"), nowhere(tier));
             }
         }
         for rule in &policy.rules {
             for tier in rule.tiers.keys() {
                 if policy.tiers.get(tier).is_some_and(|limits| limits.contains_key(&rule.name)) {
-                    let place = Place::Tier(tier.clone(), rule.name.clone());
+                    let place = PolicyLocation::Tier(tier.clone(), rule.name.clone());
                     self.add(place, "it is never used, the rule's own `tiers` come first");
                 }
             }
@@ -242,7 +243,7 @@ fn doubles(limit: &Limit, beside: &[Limit]) -> bool {
     // Who counts by the day of a calendar means a plan, not protection from bursts.
     let is_plan = matches!(
         limit.align(),
-        Align::Calendar(CalendarUnit::Day | CalendarUnit::Week | CalendarUnit::Month)
+        WindowStart::Calendar(CalendarUnit::Day | CalendarUnit::Week | CalendarUnit::Month)
     );
     let smooths = |other: &Limit| {
         other.algorithm() != Algorithm::FixedWindow && other.capacity() <= limit.count()
@@ -253,7 +254,7 @@ fn doubles(limit: &Limit, beside: &[Limit]) -> bool {
 /// Rules whose numbers a tier or a client replaces.
 fn replaced(policy: &Policy) -> HashSet<&str> {
     let by_tier = policy.tiers.values().flat_map(|limits| limits.keys());
-    let by_client = policy.overrides.iter().flat_map(|change| change.numbers.keys());
+    let by_client = policy.overrides.iter().flat_map(|change| change.limits.keys());
     by_tier.chain(by_client).map(String::as_str).collect()
 }
 
@@ -271,10 +272,10 @@ fn cost(rule: &Rule) -> Vec<u8> {
 /// Whether `narrow` denies whenever `limit` of `rule` would. Of two rules that are as strict as
 /// each other, the first stays.
 fn hides(narrow: &Rule, rule: &Rule, limit: &Limit, is_first: bool) -> bool {
-    let outdone =
-        narrow.numbers.limits().iter().any(|other| {
-            limits::outdoes(other, limit) && (is_first || !limits::outdoes(limit, other))
-        });
+    let outdone = narrow.limits.limits().iter().any(|other| {
+        limits::is_at_least_as_strict(other, limit)
+            && (is_first || !limits::is_at_least_as_strict(limit, other))
+    });
     outdone && implies::implies(rule, &narrow.matches)
 }
 
@@ -291,14 +292,14 @@ mod tests {
             rule.matches("route", condition(format!("/{number}/")))
         };
         let policy = (0..rules).map(rule).fold(Policy::new(), Policy::rule);
-        let mut budget = Budget::new();
+        let mut budget = ComparisonBudget::new();
         warnings_within(&policy, &mut budget);
         budget.looks
     }
 
     #[test]
     fn comparisons_of_rules_with_exact_values_grow_with_the_rules() {
-        assert_eq!([700, 7_000].map(|rules| looks(rules, Condition::Is)), [700, 7_000]);
+        assert_eq!([700, 7_000].map(|rules| looks(rules, Condition::Equals)), [700, 7_000]);
     }
 
     #[test]

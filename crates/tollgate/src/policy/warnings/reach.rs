@@ -18,11 +18,11 @@ pub(super) fn contradiction(conditions: &[(String, Condition)]) -> Option<String
             return Some(format!("the conditions on {attribute:?} contradict each other"));
         }
         let values = match condition {
-            Condition::OneOf(values) if others.next().is_some() => values,
+            Condition::AnyOf(values) if others.next().is_some() => values,
             _ => continue,
         };
         let all = || conditions.iter().filter(|(name, _)| name == attribute);
-        let fits = |value: &String| all().all(|(_, condition)| condition.holds(Some(value)));
+        let fits = |value: &String| all().all(|(_, condition)| condition.matches(Some(value)));
         if values.len() <= MOST / conditions.len() && !values.iter().any(fits) {
             return Some(format!("no value of {attribute:?} fulfils all conditions on it"));
         }
@@ -47,11 +47,13 @@ pub(super) fn lost_key(rule: &Rule) -> Option<String> {
 /// Whether no value fulfils both.
 fn exclude(a: &Condition, b: &Condition) -> bool {
     match (a, b) {
-        (Condition::Absent, other) | (other, Condition::Absent) => !other.holds(None),
-        (Condition::Is(value), other) | (other, Condition::Is(value)) => !other.holds(Some(value)),
-        (Condition::OneOf(values), other) | (other, Condition::OneOf(values)) => {
+        (Condition::Absent, other) | (other, Condition::Absent) => !other.matches(None),
+        (Condition::Equals(value), other) | (other, Condition::Equals(value)) => {
+            !other.matches(Some(value))
+        }
+        (Condition::AnyOf(values), other) | (other, Condition::AnyOf(values)) => {
             values.len() <= MOST / size(other).max(1)
-                && !values.iter().any(|value| other.holds(Some(value)))
+                && !values.iter().any(|value| other.matches(Some(value)))
         }
         (Condition::Prefix(a), Condition::Prefix(b)) => {
             let meet = |a: &String, b: &String| a.starts_with(b) || b.starts_with(a);

@@ -7,27 +7,27 @@
 use std::collections::HashMap;
 
 use crate::bounds::{MAX_NAME_COMPARISONS, MAX_NAME_SEGMENT};
-use crate::policy::{Cost, Place, Policy, Problem};
+use crate::policy::{Cost, Policy, PolicyLocation, PolicyProblem};
 
 /// Attributes that the server itself sets or that rules read by default.
 const KNOWN: [&str; 9] =
     ["ip", "path", "raw_path", "method", "host", "scheme", "domain", "descriptor", "tier"];
 
 /// The places where a policy has an attribute.
-struct Uses<'p> {
+struct AttributeUses<'p> {
     name: &'p str,
-    first: Place,
+    first: PolicyLocation,
     count: usize,
 }
 
-impl Uses<'_> {
+impl AttributeUses<'_> {
     fn is_known(&self) -> bool {
         KNOWN.contains(&self.name)
     }
 }
 
 /// Returns a warning for each attribute that occurs once and resembles another.
-pub(super) fn misspelled(policy: &Policy) -> Vec<Problem> {
+pub(super) fn misspelled(policy: &Policy) -> Vec<PolicyProblem> {
     let all = uses(policy);
     let mut comparisons = 0;
     let mut problems = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn misspelled(policy: &Policy) -> Vec<Problem> {
             // Of two names that occur once each, the later one is reported.
             *other < number || uses.count > 1 || uses.is_known()
         });
-        let mut likeliest: Option<&Uses<'_>> = None;
+        let mut likeliest: Option<&AttributeUses<'_>> = None;
         for (_, other) in others.filter(|(other, _)| *other != number) {
             comparisons += 1;
             if comparisons > MAX_NAME_COMPARISONS {
@@ -51,14 +51,16 @@ pub(super) fn misspelled(policy: &Policy) -> Vec<Problem> {
             }
         }
         if let Some(other) = likeliest {
-            problems
-                .push(Problem { place: once.first.clone(), message: message(once, other, policy) });
+            problems.push(PolicyProblem {
+                place: once.first.clone(),
+                message: message(once, other, policy),
+            });
         }
     }
     problems
 }
 
-fn message(once: &Uses<'_>, other: &Uses<'_>, policy: &Policy) -> String {
+fn message(once: &AttributeUses<'_>, other: &AttributeUses<'_>, policy: &Policy) -> String {
     let more = match other.count {
         0 | 1 => String::new(),
         2 => " and 1 other place".to_owned(),
@@ -71,55 +73,57 @@ fn message(once: &Uses<'_>, other: &Uses<'_>, policy: &Policy) -> String {
     )
 }
 
-fn place_text(place: &Place, policy: &Policy) -> String {
+fn place_text(place: &PolicyLocation, policy: &Policy) -> String {
     match place {
-        Place::Rule(number, setting) => {
+        PolicyLocation::Rule(number, setting) => {
             format!("`{setting}` of rule {:?}", policy.rules[*number].name)
         }
-        Place::Allow(number, setting) => {
+        PolicyLocation::Allow(number, setting) => {
             format!("`{setting}` of allow list {:?}", policy.allow[*number].name)
         }
-        Place::Deny(number, setting) => {
+        PolicyLocation::Deny(number, setting) => {
             format!("`{setting}` of deny list {:?}", policy.deny[*number].name)
         }
-        Place::Override(number, setting) => format!("`{setting}` of override {}", number + 1),
-        Place::Policy(setting) => format!("`{setting}`"),
-        Place::Tier(tier, _) => format!("tier {tier:?}"),
+        PolicyLocation::Override(number, setting) => {
+            format!("`{setting}` of override {}", number + 1)
+        }
+        PolicyLocation::Policy(setting) => format!("`{setting}`"),
+        PolicyLocation::Tier(tier, _) => format!("tier {tier:?}"),
     }
 }
 
 /// Returns each attribute with its places, in the order of the first ones. A setting of a rule is
 /// one place.
-fn uses(policy: &Policy) -> Vec<Uses<'_>> {
-    let mut all: Vec<Uses<'_>> = Vec::new();
+fn uses(policy: &Policy) -> Vec<AttributeUses<'_>> {
+    let mut all: Vec<AttributeUses<'_>> = Vec::new();
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut last: HashMap<&str, Place> = HashMap::new();
-    let mut add = |name, place: Place| {
+    let mut last: HashMap<&str, PolicyLocation> = HashMap::new();
+    let mut add = |name, place: PolicyLocation| {
         if last.insert(name, place.clone()).as_ref() == Some(&place) {
             return;
         }
         let number = *numbers.entry(name).or_insert(all.len());
         match all.get_mut(number) {
             Some(uses) => uses.count += 1,
-            None => all.push(Uses { name, first: place, count: 1 }),
+            None => all.push(AttributeUses { name, first: place, count: 1 }),
         }
     };
-    add(&policy.tier_from, Place::Policy("tier_from"));
+    add(&policy.tier_from, PolicyLocation::Policy("tier_from"));
     for (number, rule) in policy.rules.iter().enumerate() {
-        rule.matches.iter().for_each(|(name, _)| add(name, Place::Rule(number, "match")));
-        rule.key.iter().for_each(|part| add(&part.attribute, Place::Rule(number, "key")));
+        rule.matches.iter().for_each(|(name, _)| add(name, PolicyLocation::Rule(number, "match")));
+        rule.key.iter().for_each(|part| add(&part.attribute, PolicyLocation::Rule(number, "key")));
         if let Cost::Attribute { name, .. } = &rule.cost {
-            add(name, Place::Rule(number, "cost"));
+            add(name, PolicyLocation::Rule(number, "cost"));
         }
     }
     for (number, list) in policy.allow.iter().enumerate() {
-        list.matches.iter().for_each(|(name, _)| add(name, Place::Allow(number, "match")));
+        list.matches.iter().for_each(|(name, _)| add(name, PolicyLocation::Allow(number, "match")));
     }
     for (number, list) in policy.deny.iter().enumerate() {
-        list.matches.iter().for_each(|(name, _)| add(name, Place::Deny(number, "match")));
+        list.matches.iter().for_each(|(name, _)| add(name, PolicyLocation::Deny(number, "match")));
     }
     for (number, change) in policy.overrides.iter().enumerate() {
-        change.client.keys().for_each(|name| add(name, Place::Override(number, "client")));
+        change.client.keys().for_each(|name| add(name, PolicyLocation::Override(number, "client")));
     }
     all
 }

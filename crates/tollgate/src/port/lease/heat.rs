@@ -11,26 +11,26 @@ const HOT: u64 = 4;
 /// What was asked for of a key lately, whether it was allowed or not: the counts of two spans, the
 /// older weighted by how much of it is in view.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heat {
+pub struct Demand {
     /// When the current span began.
     began: u64,
-    current: Asked,
-    previous: Asked,
+    current: DemandSample,
+    previous: DemandSample,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct DemandSample {
     times: u64,
     units: u64,
 }
 
-impl Heat {
+impl Demand {
     /// Notes that `cost` units were asked for. `span` is to be the same at every call: a lease's
     /// time to live.
-    pub fn note(&mut self, span: Duration, cost: u64, now: Timestamp) {
+    pub fn record(&mut self, span: Duration, cost: u64, now: Timestamp) {
         let seen = self.at(span, now);
-        *self = Heat {
-            current: Asked {
+        *self = Demand {
+            current: DemandSample {
                 times: seen.current.times.saturating_add(1),
                 units: seen.current.units.saturating_add(cost),
             },
@@ -44,16 +44,16 @@ impl Heat {
     }
 
     /// Whether the key is asked for often enough for a lease to be worth its while.
-    pub fn is_hot(&self, span: Duration, now: Timestamp) -> bool {
+    pub fn is_high(&self, span: Duration, now: Timestamp) -> bool {
         self.weigh(span, now, |asked| asked.times) >= HOT
     }
 
     /// Whether nothing of it is left: it is as good as new.
-    pub fn is_cold(&self, span: Duration, now: Timestamp) -> bool {
+    pub fn is_idle(&self, span: Duration, now: Timestamp) -> bool {
         self.weigh(span, now, |asked| asked.times) == 0
     }
 
-    fn weigh(&self, span: Duration, now: Timestamp, of: impl Fn(&Asked) -> u64) -> u64 {
+    fn weigh(&self, span: Duration, now: Timestamp, of: impl Fn(&DemandSample) -> u64) -> u64 {
         let seen = self.at(span, now);
         let previous = of(&seen.previous);
         if previous == 0 {
@@ -67,16 +67,16 @@ impl Heat {
     }
 
     /// The same with the spans that have ended put away.
-    fn at(&self, span: Duration, now: Timestamp) -> Heat {
+    fn at(&self, span: Duration, now: Timestamp) -> Demand {
         let (span, now) = (nanos(span), now.as_nanos());
         let since = now.saturating_sub(self.began);
         if since < span {
             *self
         } else if since - span < span {
             let (began, previous) = (self.began.saturating_add(span), self.current);
-            Heat { began, current: Asked::default(), previous }
+            Demand { began, current: DemandSample::default(), previous }
         } else {
-            Heat { began: now, ..Heat::default() }
+            Demand { began: now, ..Demand::default() }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What one node knows of one key whose units it may borrow.
 
-use super::{Grant, Heat, LeaseTerms, Purse, Returns, Spent, size};
+use super::{Demand, Grant, LeaseRefunds, LeaseTerms, Payment, Wallet, size};
 use crate::decision::Decision;
 use crate::time::Timestamp;
 
@@ -8,12 +8,12 @@ use crate::time::Timestamp;
 ///
 /// For every request [`spend`](Self::spend), and where that has nothing, ask the store and tell
 /// [`met`](Self::met) what it answered. Then, off the request's path, [`borrow`](Self::borrow) says
-/// how much to ask the store for, if anything; tell its answer with [`granted`](Self::granted),
-/// [`refused`](Self::refused) or [`failed`](Self::failed).
+/// how much to ask the store for, if anything; tell its answer with [`granted`](Self::lease_granted),
+/// [`refused`](Self::lease_denied) or [`failed`](Self::lease_failed).
 #[derive(Clone, Debug, Default)]
-pub struct Lessee {
-    heat: Heat,
-    purse: Purse,
+pub struct Borrower {
+    heat: Demand,
+    purse: Wallet,
     /// What the store had left when it was last heard of.
     left: u64,
     /// Whether a borrow is on its way: there is one at a time.
@@ -22,11 +22,11 @@ pub struct Lessee {
     void: bool,
 }
 
-impl Lessee {
+impl Borrower {
     /// Spends `cost` units of what is in hand; `None` where the store is to be asked.
     #[inline]
-    pub fn spend(&mut self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Spent> {
-        self.heat.note(terms.ttl, cost, now);
+    pub fn spend(&mut self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Payment> {
+        self.heat.record(terms.ttl, cost, now);
         self.purse.spend(terms, cost, now)
     }
 
@@ -37,7 +37,7 @@ impl Lessee {
     }
 
     /// Puts back what was spent for a request that did not go ahead after all.
-    pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Spent, now: Timestamp) {
+    pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Payment, now: Timestamp) {
         self.purse.put_back(terms, spent, now);
     }
 
@@ -49,7 +49,7 @@ impl Lessee {
     /// How many units to ask the store for now, with so many nodes about. After `Some` its answer is
     /// to be told.
     pub fn borrow(&mut self, terms: &LeaseTerms, nodes: u64, now: Timestamp) -> Option<u64> {
-        if self.asking || !self.purse.wants_renewal(now) || !self.heat.is_hot(terms.ttl, now) {
+        if self.asking || !self.purse.wants_renewal(now) || !self.heat.is_high(terms.ttl, now) {
             return None;
         }
         let units = size(&self.heat, terms, (self.left, nodes), now);
@@ -59,31 +59,36 @@ impl Lessee {
 
     /// The store has charged what was to be borrowed. Answers what is to be given back, if it came
     /// too late.
-    pub fn granted(&mut self, terms: &LeaseTerms, grant: Grant, now: Timestamp) -> Returns {
+    pub fn lease_granted(
+        &mut self,
+        terms: &LeaseTerms,
+        grant: Grant,
+        now: Timestamp,
+    ) -> LeaseRefunds {
         self.asking = false;
         self.met(&terms.limit.decide(&grant.met, grant.at, grant.units));
-        if self.void { Returns::new() } else { self.purse.add(terms, grant, now) }
+        if self.void { LeaseRefunds::new() } else { self.purse.add(terms, grant, now) }
     }
 
     /// The store has refused it.
-    pub fn refused(&mut self, decision: &Decision) {
+    pub fn lease_denied(&mut self, decision: &Decision) {
         self.asking = false;
         self.met(decision);
     }
 
     /// There was no answer: what was charged, if it was, is lost.
-    pub fn failed(&mut self) {
+    pub fn lease_failed(&mut self) {
         self.asking = false;
         self.left = 0;
     }
 
     /// Takes out what has ended or lies idle, to be given back.
-    pub fn ended(&mut self, terms: &LeaseTerms, now: Timestamp) -> Returns {
+    pub fn ended(&mut self, terms: &LeaseTerms, now: Timestamp) -> LeaseRefunds {
         self.purse.ended(terms, now)
     }
 
     /// Takes out everything, to be given back: the node stops, or the limit has other numbers.
-    pub fn empty(&mut self, terms: &LeaseTerms, now: Timestamp) -> Returns {
+    pub fn empty(&mut self, terms: &LeaseTerms, now: Timestamp) -> LeaseRefunds {
         self.purse.empty(terms, now)
     }
 
@@ -94,7 +99,7 @@ impl Lessee {
     }
 
     /// What is in hand.
-    pub fn purse(&self) -> &Purse {
+    pub fn purse(&self) -> &Wallet {
         &self.purse
     }
 
@@ -110,6 +115,6 @@ impl Lessee {
 
     /// Whether nothing would be lost by forgetting it all.
     pub fn is_idle(&self, terms: &LeaseTerms, now: Timestamp) -> bool {
-        self.is_free() && self.heat.is_cold(terms.ttl, now)
+        self.is_free() && self.heat.is_idle(terms.ttl, now)
     }
 }

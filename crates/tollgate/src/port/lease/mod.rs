@@ -40,12 +40,12 @@ mod purse;
 
 use std::time::Duration;
 
-pub use heat::Heat;
-pub use lessee::Lessee;
-pub use purse::{Grant, Purse, Returns, Spent};
+pub use heat::Demand;
+pub use lessee::Borrower;
+pub use purse::{Grant, LeaseRefunds, Payment, Wallet};
 
-use super::{Ported, State, nanos};
-use crate::algorithm::{self, Taken};
+use super::{ScriptPlan, ScriptState, nanos};
+use crate::algorithm::{self, TakenAt};
 use crate::bounds::MIN_PERIOD;
 use crate::limit::{LimitError, Plan};
 use crate::time::Timestamp;
@@ -61,7 +61,7 @@ const FAIR_PARTS: u64 = 2;
 /// A limit whose units are leased, and on what terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaseTerms {
-    limit: Ported,
+    limit: ScriptPlan,
     ttl: Duration,
     most: u64,
 }
@@ -73,12 +73,12 @@ impl LeaseTerms {
     /// Where the limit is a queue, whose turns are told one by one, or `ttl` is too short or too
     /// long for it, or the share is none.
     pub fn new(
-        limit: &Ported,
+        limit: &ScriptPlan,
         ttl: Duration,
         share_percent: u64,
     ) -> Result<LeaseTerms, LimitError> {
         let refuse = |message: String| Err(LimitError::new(message));
-        if matches!(&limit.0, Plan::Bucket(bucket) if bucket.shapes()) {
+        if matches!(&limit.0, Plan::Bucket(bucket) if bucket.is_queue()) {
             return refuse("a leaky bucket's queue cannot be leased, must be strict".to_owned());
         }
         if ttl < MIN_PERIOD {
@@ -101,7 +101,7 @@ impl LeaseTerms {
     }
 
     /// The limit.
-    pub fn limit(&self) -> &Ported {
+    pub fn limit(&self) -> &ScriptPlan {
         &self.limit
     }
 
@@ -120,7 +120,7 @@ impl LeaseTerms {
 /// that the store was last seen to have, with so many `nodes` about, and at most what the terms
 /// say. 0 where a lease would hold less than two: then asking for each is as good, and the last
 /// units of a key are stranded nowhere.
-pub fn size(heat: &Heat, terms: &LeaseTerms, (left, nodes): (u64, u64), now: Timestamp) -> u64 {
+pub fn size(heat: &Demand, terms: &LeaseTerms, (left, nodes): (u64, u64), now: Timestamp) -> u64 {
     let expected = heat.within(terms.ttl, now) / EXPECTED_PART;
     let fair = left / nodes.max(1).saturating_mul(FAIR_PARTS);
     let units = expected.min(fair).min(terms.most);
@@ -129,21 +129,21 @@ pub fn size(heat: &Heat, terms: &LeaseTerms, (left, nodes): (u64, u64), now: Tim
 
 /// Units of a lease to be given back to the store. Send it at most once: lost is safe, twice is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Return {
+pub struct LeaseRefund {
     /// How many.
     pub units: u64,
     /// A moment of the store's clock, which may lie ahead of it. For a bucket the one from which on
-    /// time takes from them: give back [`price`](Ported::price)`(units)` less `max(now - moment, 0)`,
+    /// time takes from them: give back [`price`](ScriptPlan::price)`(units)` less `max(now - moment, 0)`,
     /// `now` being the store's, or the state's moment if that is later. For a fixed window its end,
     /// for a log or a counter when they were charged: what units taken at that moment give back.
     pub moment: u64,
 }
 
 /// What a store does, on a state that is at hand: for simulations, and to compare scripts with.
-impl Ported {
+impl ScriptPlan {
     /// The state after `units` are taken at `now`, into debt if they are not there.
     #[must_use]
-    pub fn take(&self, state: &State, now: u64, units: u64) -> State {
+    pub fn take(&self, state: &ScriptState, now: u64, units: u64) -> ScriptState {
         let mut kept = self.to_memory(state);
         self.0.take(kept.as_mut(), nanos(now), units);
         self.kept(&kept)
@@ -151,9 +151,9 @@ impl Ported {
 
     /// The state after a lease's units are given back at `now`.
     #[must_use]
-    pub fn give_back(&self, state: &State, now: u64, back: Return) -> State {
-        if *state == State::New {
-            return State::New;
+    pub fn give_back(&self, state: &ScriptState, now: u64, back: LeaseRefund) -> ScriptState {
+        if *state == ScriptState::New {
+            return ScriptState::New;
         }
         let mut kept = self.to_memory(state);
         let moment = nanos(back.moment);
@@ -164,7 +164,7 @@ impl Ported {
             // A window that has ended is told by its end, which is what its units remember.
             (Plan::FixedWindow(_), algorithm::State::Words([end, ..])) if moment < *end => {}
             (plan, _) => {
-                let taken = Taken::At(Timestamp::from_nanos(moment));
+                let taken = TakenAt::At(Timestamp::from_nanos(moment));
                 plan.give_back(kept.as_mut(), nanos(now), taken, back.units);
             }
         }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{LeaseTerms, Return};
-use crate::algorithm::{self, Taken};
+use super::{LeaseRefund, LeaseTerms};
+use crate::algorithm::{self, TakenAt};
 use crate::decision::Decision;
 use crate::limit::Plan;
-use crate::port::{State, TICK, nanos};
+use crate::port::{ScriptState, TICK, nanos};
 use crate::time::Timestamp;
 
 /// What is given out, and what follows it when it runs dry.
@@ -25,7 +25,7 @@ pub struct Grant {
     /// When the store charged it, by the store's clock.
     pub at: u64,
     /// The state it met, without the units.
-    pub met: State,
+    pub met: ScriptState,
     /// How many units.
     pub units: u64,
 }
@@ -33,7 +33,7 @@ pub struct Grant {
 /// Units that were given out of what is in hand.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it has the decision"]
-pub struct Spent {
+pub struct Payment {
     /// The decision, with the figures as this node knows them: the state that the borrow met, with
     /// what this node has spent since. Others' charges are not in it.
     pub decision: Decision,
@@ -41,26 +41,26 @@ pub struct Spent {
     cost: u64,
 }
 
-impl Spent {
-    /// Which of the purse's batches it came out of, as [`Purse::borrowed`] counts them.
+impl Payment {
+    /// Which of the purse's batches it came out of, as [`Wallet::borrowed`] counts them.
     pub fn batch(&self) -> u64 {
         self.batch
     }
 }
 
 /// What is to be given back at once.
-pub type Returns = SmallVec<[Return; MOST_BATCHES + 1]>;
+pub type LeaseRefunds = SmallVec<[LeaseRefund; MOST_BATCHES + 1]>;
 
 /// Units in hand: at most two batches, the oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Purse {
-    batches: Vec<Batch>,
+pub struct Wallet {
+    batches: Vec<LeasedBatch>,
     /// How many there have been.
     numbered: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Batch {
+struct LeasedBatch {
     number: u64,
     /// Not spent yet.
     left: u64,
@@ -81,15 +81,15 @@ struct Batch {
     state: algorithm::State,
 }
 
-impl Purse {
+impl Wallet {
     /// Puts a batch in, if there is room for it and its time has not passed. Answers what is to be
     /// given back: batches that have ended, or this one.
-    pub fn add(&mut self, terms: &LeaseTerms, grant: Grant, now: Timestamp) -> Returns {
+    pub fn add(&mut self, terms: &LeaseTerms, grant: Grant, now: Timestamp) -> LeaseRefunds {
         let mut returns = self.ended(terms, now);
         // What is spent makes room: a request that puts back later loses its units.
         self.batches.retain(|batch| batch.left > 0);
         self.numbered += 1;
-        let batch = Batch::new(terms, grant, (self.numbered, now));
+        let batch = LeasedBatch::new(terms, grant, (self.numbered, now));
         if self.batches.len() >= MOST_BATCHES || now >= batch.deadline {
             returns.extend(batch.give_back(terms, now));
         } else {
@@ -100,15 +100,16 @@ impl Purse {
 
     /// Takes `cost` units out of the oldest batch that has them all and has not ended.
     #[inline]
-    pub fn spend(&mut self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Spent> {
-        let fits = |batch: &&mut Batch| cost > 0 && batch.left >= cost && now < batch.deadline;
+    pub fn spend(&mut self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Payment> {
+        let fits =
+            |batch: &&mut LeasedBatch| cost > 0 && batch.left >= cost && now < batch.deadline;
         let batch = self.batches.iter_mut().find(fits)?;
         Some(batch.spend(&terms.limit.0, cost, now))
     }
 
     /// What [`spend`](Self::spend) would decide, had it to be left in hand for another limit's sake.
     pub fn look(&self, terms: &LeaseTerms, cost: u64, now: Timestamp) -> Option<Decision> {
-        let fits = |batch: &&Batch| cost > 0 && batch.left >= cost && now < batch.deadline;
+        let fits = |batch: &&LeasedBatch| cost > 0 && batch.left >= cost && now < batch.deadline;
         let batch = self.batches.iter().find(fits)?;
         let figures = terms.limit.0.decide(batch.state.as_ref(), batch.seen(now), 0);
         Some(Decision::allowed(figures))
@@ -116,10 +117,10 @@ impl Purse {
 
     /// Puts back what was spent for a request that did not go ahead after all; lost if its batch
     /// has ended meanwhile, for then it may have been given back.
-    pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Spent, now: Timestamp) {
-        let is_its = |batch: &&mut Batch| batch.number == spent.batch && now < batch.deadline;
+    pub fn put_back(&mut self, terms: &LeaseTerms, spent: &Payment, now: Timestamp) {
+        let is_its = |batch: &&mut LeasedBatch| batch.number == spent.batch && now < batch.deadline;
         if let Some(batch) = self.batches.iter_mut().find(is_its) {
-            let taken = Taken::At(Timestamp::from_nanos(batch.charged_at));
+            let taken = TakenAt::At(Timestamp::from_nanos(batch.charged_at));
             let state = batch.state.as_mut();
             terms.limit.0.give_back(state, batch.charged_at, taken, spent.cost);
             batch.left += spent.cost;
@@ -127,14 +128,15 @@ impl Purse {
     }
 
     /// Takes out the batches that have ended or that nobody has touched for long, to be given back.
-    pub fn ended(&mut self, terms: &LeaseTerms, now: Timestamp) -> Returns {
+    pub fn ended(&mut self, terms: &LeaseTerms, now: Timestamp) -> LeaseRefunds {
         let idle = terms.ttl / IDLE_PART;
-        let untouched = self.batches.iter().all(|batch| now.since(batch.touched) >= idle);
+        let untouched =
+            self.batches.iter().all(|batch| now.saturating_since(batch.touched) >= idle);
         self.take_out(terms, now, |batch| untouched || now >= batch.deadline)
     }
 
     /// Takes out all of it, to be given back: the node stops, or the limit has other numbers.
-    pub fn empty(&mut self, terms: &LeaseTerms, now: Timestamp) -> Returns {
+    pub fn empty(&mut self, terms: &LeaseTerms, now: Timestamp) -> LeaseRefunds {
         self.take_out(terms, now, |_| true)
     }
 
@@ -157,7 +159,7 @@ impl Purse {
     pub fn ends(&self, terms: &LeaseTerms) -> Option<Timestamp> {
         let touched = self.batches.iter().map(|batch| batch.touched).max()?;
         let first = self.batches.iter().map(|batch| batch.deadline).min()?;
-        Some(first.min(touched.after(terms.ttl / IDLE_PART)))
+        Some(first.min(touched.saturating_add(terms.ttl / IDLE_PART)))
     }
 
     /// How many units could be spent now.
@@ -176,7 +178,7 @@ impl Purse {
         }
     }
 
-    fn live(&self, now: Timestamp) -> impl Iterator<Item = &Batch> {
+    fn live(&self, now: Timestamp) -> impl Iterator<Item = &LeasedBatch> {
         self.batches.iter().filter(move |batch| batch.left > 0 && now < batch.deadline)
     }
 
@@ -184,9 +186,9 @@ impl Purse {
         &mut self,
         terms: &LeaseTerms,
         now: Timestamp,
-        goes: impl Fn(&Batch) -> bool,
-    ) -> Returns {
-        let mut returns = Returns::new();
+        goes: impl Fn(&LeasedBatch) -> bool,
+    ) -> LeaseRefunds {
+        let mut returns = LeaseRefunds::new();
         self.batches.retain(|batch| {
             let goes = goes(batch);
             if goes {
@@ -198,8 +200,8 @@ impl Purse {
     }
 }
 
-impl Batch {
-    fn new(terms: &LeaseTerms, grant: Grant, (number, now): (u64, Timestamp)) -> Batch {
+impl LeasedBatch {
+    fn new(terms: &LeaseTerms, grant: Grant, (number, now): (u64, Timestamp)) -> LeasedBatch {
         let (plan, at) = (&terms.limit.0, nanos(grant.at));
         let state = terms.limit.to_memory(&grant.met);
         let (charged_at, window_ends) = match plan {
@@ -210,13 +212,13 @@ impl Batch {
             }
             Plan::Bucket(_) | Plan::SlidingLog(_) => (at.max(plan.seen(state.as_ref())), None),
         };
-        let ends = grant.sent.after(terms.ttl);
+        let ends = grant.sent.saturating_add(terms.ttl);
         let rest = window_ends.map(|end| Duration::from_nanos(end.saturating_sub(charged_at)));
-        Batch {
+        LeasedBatch {
             number,
             left: grant.units,
             units: grant.units,
-            deadline: rest.map_or(ends, |rest| ends.min(grant.sent.after(rest))),
+            deadline: rest.map_or(ends, |rest| ends.min(grant.sent.saturating_add(rest))),
             arrived: now,
             touched: now,
             at,
@@ -227,23 +229,23 @@ impl Batch {
     }
 
     #[inline]
-    fn spend(&mut self, plan: &Plan, cost: u64, now: Timestamp) -> Spent {
+    fn spend(&mut self, plan: &Plan, cost: u64, now: Timestamp) -> Payment {
         // By the store's clock it is this late at least: waits are not told too short.
         let seen = self.seen(now);
         let figures = plan.decide(self.state.as_ref(), seen, cost);
         plan.take(self.state.as_mut(), self.charged_at, cost);
         self.left -= cost;
         self.touched = now;
-        Spent { decision: Decision::new(figures, cost), batch: self.number, cost }
+        Payment { decision: Decision::new(figures, cost), batch: self.number, cost }
     }
 
     /// What the store's clock shows, at least.
     fn seen(&self, now: Timestamp) -> u64 {
-        Timestamp::from_nanos(self.at).after(now.since(self.arrived)).as_nanos()
+        Timestamp::from_nanos(self.at).saturating_add(now.saturating_since(self.arrived)).as_nanos()
     }
 
     /// What to give back of it; nothing where the store would make nothing of it.
-    fn give_back(&self, terms: &LeaseTerms, now: Timestamp) -> Option<Return> {
+    fn give_back(&self, terms: &LeaseTerms, now: Timestamp) -> Option<LeaseRefund> {
         let seen = self.seen(now);
         let (moment, worthless) = match &terms.limit.0 {
             Plan::Bucket(_) => {
@@ -262,6 +264,6 @@ impl Batch {
                 (self.charged_at / TICK, end + counter.window <= seen)
             }
         };
-        (self.left > 0 && !worthless).then_some(Return { units: self.left, moment })
+        (self.left > 0 && !worthless).then_some(LeaseRefund { units: self.left, moment })
     }
 }

@@ -4,12 +4,12 @@
 use crate::algorithm::State;
 
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct OverflowStates {
     states: Vec<Option<State>>,
     free: Vec<u32>,
 }
 
-impl Beside {
+impl OverflowStates {
     pub(super) fn add(&mut self, state: State) -> u64 {
         if let Some(index) = self.free.pop() {
             self.states[index as usize] = Some(state);

@@ -14,8 +14,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use crate::bounds::{EVICTION_SAMPLE, MAX_MANUAL_BLOCKS};
-use crate::key::{Fingerprint, KeyName, Name};
-use crate::policy::Block;
+use crate::key::{KeyId, KeyName, WriteKey};
+use crate::policy::BlockPolicy;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
@@ -38,13 +38,13 @@ pub(crate) struct Blocks {
 /// A key is in one of the two at most.
 #[derive(Debug, Default)]
 struct BlockShard {
-    manual: IndexMap<Fingerprint, Blocked>,
-    automatic: IndexMap<Fingerprint, Blocked>,
+    manual: IndexMap<KeyId, BlockRecord>,
+    automatic: IndexMap<KeyId, BlockRecord>,
 }
 
 /// A blocked key, or one whose next block is a longer one.
 #[derive(Clone, Debug)]
-pub(crate) struct Blocked {
+pub(crate) struct BlockRecord {
     pub(crate) rule: Arc<str>,
     pub(crate) key: KeyName,
     pub(crate) until: Timestamp,
@@ -57,10 +57,10 @@ pub(crate) struct Blocked {
 
 /// A key of a rule that is to be blocked.
 #[derive(Clone, Copy)]
-pub(crate) struct Culprit<'a> {
-    pub(crate) fingerprint: Fingerprint,
+pub(crate) struct BlockTarget<'a> {
+    pub(crate) fingerprint: KeyId,
     pub(crate) rule: &'a Arc<str>,
-    pub(crate) key: &'a dyn Name,
+    pub(crate) key: &'a dyn WriteKey,
 }
 
 /// The error of a manual block when the store holds as many as it may.
@@ -107,31 +107,36 @@ impl Blocks {
     /// The rest of the block of a key, of a rule with `block_for` or without; zero if it is not blocked.
     pub(crate) fn remaining(
         &self,
-        fingerprint: Fingerprint,
+        fingerprint: KeyId,
         rule_blocks: bool,
         now: Timestamp,
     ) -> Duration {
         let shard = lock(self.shard(fingerprint));
         let blocked = shard.get(&fingerprint).filter(|blocked| blocked.counts(rule_blocks));
-        blocked.map_or(Duration::ZERO, |blocked| blocked.until.since(now))
+        blocked.map_or(Duration::ZERO, |blocked| blocked.until.saturating_since(now))
     }
 
     /// Blocks a key that was denied, and returns for how long. A block that has not ended stays.
-    pub(crate) fn punish(&self, culprit: &Culprit<'_>, block: &Block, now: Timestamp) -> Duration {
+    pub(crate) fn punish(
+        &self,
+        culprit: &BlockTarget<'_>,
+        block: &BlockPolicy,
+        now: Timestamp,
+    ) -> Duration {
         let mut shard = lock(self.shard(culprit.fingerprint));
         let known = shard.get(&culprit.fingerprint);
         if let Some(blocked) = known.filter(|blocked| now < blocked.until) {
-            return blocked.until.since(now);
+            return blocked.until.saturating_since(now);
         }
         let times = known
             .filter(|blocked| now < blocked.forgotten)
             .map_or(0, |of| of.times.saturating_add(1));
         let length = length(block, times);
-        let until = now.after(length);
+        let until = now.saturating_add(length);
         // Without escalation there is nothing to remember.
-        let forgotten = if block.factor > 1 { until.after(block.max) } else { until };
+        let forgotten = if block.factor > 1 { until.saturating_add(block.max) } else { until };
         let (rule, key) = (culprit.rule.clone(), culprit.key.name());
-        let blocked = Blocked { rule, key, until, times, forgotten, by_hand: false };
+        let blocked = BlockRecord { rule, key, until, times, forgotten, by_hand: false };
         self.remove(&mut shard, &culprit.fingerprint);
         self.sweep(&mut shard, culprit.fingerprint, now);
         self.put_automatic(&mut shard, culprit.fingerprint, blocked, now);
@@ -140,7 +145,12 @@ impl Blocks {
 
     /// Replaces the automatic block of a key by one of `length`, of which this store knows nothing more;
     /// a length of zero removes it. A manual block stays.
-    pub(crate) fn keep_automatic(&self, culprit: &Culprit<'_>, length: Duration, now: Timestamp) {
+    pub(crate) fn keep_automatic(
+        &self,
+        culprit: &BlockTarget<'_>,
+        length: Duration,
+        now: Timestamp,
+    ) {
         let mut shard = lock(self.shard(culprit.fingerprint));
         if shard.get(&culprit.fingerprint).is_some_and(|of| of.by_hand && now < of.until) {
             return;
@@ -149,10 +159,10 @@ impl Blocks {
         if length.is_zero() {
             return;
         }
-        let until = now.after(length);
+        let until = now.saturating_add(length);
         let times = known.map_or(0, |known| known.times);
         let (rule, key) = (culprit.rule.clone(), culprit.key.name());
-        let blocked = Blocked { rule, key, until, times, forgotten: until, by_hand: false };
+        let blocked = BlockRecord { rule, key, until, times, forgotten: until, by_hand: false };
         self.sweep(&mut shard, culprit.fingerprint, now);
         self.put_automatic(&mut shard, culprit.fingerprint, blocked, now);
     }
@@ -163,7 +173,7 @@ impl Blocks {
     /// If there would be more manual blocks than the bound.
     pub(crate) fn set(
         &self,
-        culprits: &[Culprit<'_>],
+        culprits: &[BlockTarget<'_>],
         length: Duration,
         now: Timestamp,
     ) -> Result<(), TooManyBlocks> {
@@ -177,7 +187,7 @@ impl Blocks {
             }
             self.manual.fetch_add(culprits.len() - new, Ordering::Relaxed);
         }
-        let until = now.after(length);
+        let until = now.saturating_add(length);
         for culprit in culprits {
             let mut shard = lock(self.shard(culprit.fingerprint));
             let known = self.remove(&mut shard, &culprit.fingerprint);
@@ -185,7 +195,7 @@ impl Blocks {
             let (times, forgotten) =
                 known.map_or((0, until), |of| (of.times, of.forgotten.max(until)));
             let (rule, key) = (culprit.rule.clone(), culprit.key.name());
-            let blocked = Blocked { rule, key, until, times, forgotten, by_hand: true };
+            let blocked = BlockRecord { rule, key, until, times, forgotten, by_hand: true };
             self.sweep(&mut shard, culprit.fingerprint, now);
             self.put_manual(&mut shard, culprit.fingerprint, blocked);
         }
@@ -193,15 +203,15 @@ impl Blocks {
     }
 
     /// Removes the record of a key. Returns whether it was blocked.
-    pub(crate) fn lift(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
+    pub(crate) fn lift(&self, fingerprint: KeyId, now: Timestamp) -> bool {
         let mut shard = lock(self.shard(fingerprint));
         self.remove(&mut shard, &fingerprint).is_some_and(|blocked| now < blocked.until)
     }
 
     /// [`lift`](Self::lift), unless the key has a manual block.
-    pub(crate) fn lift_earned(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
+    pub(crate) fn lift_earned(&self, fingerprint: KeyId, now: Timestamp) -> bool {
         let mut shard = lock(self.shard(fingerprint));
-        let stays = |blocked: &Blocked| blocked.by_hand && now < blocked.until;
+        let stays = |blocked: &BlockRecord| blocked.by_hand && now < blocked.until;
         if shard.get(&fingerprint).is_some_and(stays) {
             return false;
         }
@@ -235,8 +245,8 @@ impl Blocks {
     /// If there would be more manual blocks than the bound.
     pub(super) fn restore(
         &self,
-        fingerprint: Fingerprint,
-        blocked: Blocked,
+        fingerprint: KeyId,
+        blocked: BlockRecord,
         now: Timestamp,
     ) -> Result<(), TooManyBlocks> {
         let is_manual = blocked.by_hand && now < blocked.until;
@@ -248,14 +258,14 @@ impl Blocks {
         if is_manual {
             self.put_manual(&mut shard, fingerprint, blocked);
         } else {
-            let blocked = Blocked { by_hand: false, ..blocked };
+            let blocked = BlockRecord { by_hand: false, ..blocked };
             self.put_automatic(&mut shard, fingerprint, blocked, now);
         }
         Ok(())
     }
 
     /// Inserts a manual block, whose place is claimed, of a key without a record.
-    fn put_manual(&self, shard: &mut BlockShard, fingerprint: Fingerprint, blocked: Blocked) {
+    fn put_manual(&self, shard: &mut BlockShard, fingerprint: KeyId, blocked: BlockRecord) {
         self.count.fetch_add(1, Ordering::Relaxed);
         shard.manual.insert(fingerprint, blocked);
     }
@@ -264,8 +274,8 @@ impl Blocks {
     fn put_automatic(
         &self,
         shard: &mut BlockShard,
-        fingerprint: Fingerprint,
-        blocked: Blocked,
+        fingerprint: KeyId,
+        blocked: BlockRecord,
         now: Timestamp,
     ) {
         if shard.automatic.len() >= self.most_automatic_per_shard {
@@ -277,12 +287,7 @@ impl Blocks {
 
     /// Drops one of a sample: one that has ended if there is one, and of several the one that is
     /// forgotten first.
-    fn drop_one(
-        &self,
-        automatic: &mut IndexMap<Fingerprint, Blocked>,
-        at: Fingerprint,
-        now: Timestamp,
-    ) {
+    fn drop_one(&self, automatic: &mut IndexMap<KeyId, BlockRecord>, at: KeyId, now: Timestamp) {
         let value = |place: &usize| {
             let record = automatic.get_index(*place);
             record.map(|(_, blocked)| (now < blocked.until, blocked.forgotten))
@@ -299,7 +304,7 @@ impl Blocks {
 
     /// Removes records of a sample that no longer count: with every new block, so that they never
     /// pile up.
-    fn sweep(&self, shard: &mut BlockShard, at: Fingerprint, now: Timestamp) {
+    fn sweep(&self, shard: &mut BlockShard, at: KeyId, now: Timestamp) {
         for records in [&mut shard.manual, &mut shard.automatic] {
             for place in sample(records.len(), at) {
                 let is_over = records.get_index(place).is_some_and(|(_, of)| of.forgotten <= now);
@@ -319,14 +324,14 @@ impl Blocks {
             for (fingerprint, blocked) in ended {
                 self.count_removed(&blocked);
                 if now < blocked.forgotten {
-                    let blocked = Blocked { by_hand: false, ..blocked };
+                    let blocked = BlockRecord { by_hand: false, ..blocked };
                     self.put_automatic(shard, fingerprint, blocked, now);
                 }
             }
         }
     }
 
-    fn is_manual(&self, culprit: &Culprit<'_>) -> bool {
+    fn is_manual(&self, culprit: &BlockTarget<'_>) -> bool {
         let shard = lock(self.shard(culprit.fingerprint));
         shard.manual.contains_key(&culprit.fingerprint)
     }
@@ -341,14 +346,14 @@ impl Blocks {
     }
 
     /// Removes the record of a key.
-    fn remove(&self, shard: &mut BlockShard, fingerprint: &Fingerprint) -> Option<Blocked> {
+    fn remove(&self, shard: &mut BlockShard, fingerprint: &KeyId) -> Option<BlockRecord> {
         let removed = shard.manual.swap_remove(fingerprint);
         let removed = removed.or_else(|| shard.automatic.swap_remove(fingerprint))?;
         self.count_removed(&removed);
         Some(removed)
     }
 
-    fn count_removed(&self, blocked: &Blocked) {
+    fn count_removed(&self, blocked: &BlockRecord) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.manual.fetch_sub(usize::from(blocked.by_hand), Ordering::Relaxed);
     }
@@ -358,19 +363,19 @@ impl Blocks {
         self.shards.get().into_iter().flat_map(|shards| &**shards)
     }
 
-    fn shard(&self, fingerprint: Fingerprint) -> &Mutex<BlockShard> {
+    fn shard(&self, fingerprint: KeyId) -> &Mutex<BlockShard> {
         let shards = self.shards.get_or_init(Box::default);
         &shards[usize::from(fingerprint.place.to_le_bytes()[0]) % SHARDS]
     }
 }
 
 impl BlockShard {
-    fn get(&self, fingerprint: &Fingerprint) -> Option<&Blocked> {
+    fn get(&self, fingerprint: &KeyId) -> Option<&BlockRecord> {
         self.manual.get(fingerprint).or_else(|| self.automatic.get(fingerprint))
     }
 }
 
-impl Blocked {
+impl BlockRecord {
     /// Returns whether it applies to a rule with `block_for`, or without.
     pub(crate) fn counts(&self, rule_blocks: bool) -> bool {
         rule_blocks || self.by_hand
@@ -378,7 +383,7 @@ impl Blocked {
 }
 
 /// The length of a block after `times` earlier ones.
-fn length(block: &Block, times: u32) -> Duration {
+fn length(block: &BlockPolicy, times: u32) -> Duration {
     let mut length = block.first;
     for _ in 0..times {
         match length.checked_mul(block.factor) {
@@ -392,7 +397,7 @@ fn length(block: &Block, times: u32) -> Duration {
 }
 
 /// Some places of a map of `len` records, other ones for other keys.
-fn sample(len: usize, at: Fingerprint) -> impl Iterator<Item = usize> {
+fn sample(len: usize, at: KeyId) -> impl Iterator<Item = usize> {
     let start = usize::try_from(at.id >> 8).unwrap_or(0);
     (0..EVICTION_SAMPLE).map(move |step| start.wrapping_add(step) % len.max(1))
 }

@@ -14,17 +14,17 @@
 
 use smallvec::SmallVec;
 
-use super::evict::Room;
+use super::evict::NewKeyAdmission;
 use super::fast_path::{KnownKey, KnownOutcome, charge_known};
-use super::line::Locked;
+use super::line::ShardGuard;
 use super::observed::{ChargeOutcome, ChargeRecord, ObservedState};
 use super::outlook::deny_without_room;
 use super::pending_charge::{INLINE, PendingCharge, PerCharge, merge_charges};
 use super::reserved::ReservedUnits;
-use super::shard::{Call, Reclaim};
-use super::{Entry, Memory};
+use super::shard::{ChargeContext, ReclaimPolicy};
+use super::{KeyEntry, Memory};
 use crate::decision::Decision;
-use crate::reservation::Ticket;
+use crate::reservation::ReservationId;
 use crate::time::Timestamp;
 
 /// What a transaction does if all charges are allowed.
@@ -45,17 +45,17 @@ pub(crate) struct Transaction<'a> {
     pub(crate) records: PerCharge<ChargeRecord<'a>>,
     /// In [`ChargeMode::Reserve`], the reservation of each charge whose units are held. Empty if nothing
     /// was taken.
-    pub(crate) reservations: PerCharge<Option<Ticket>>,
+    pub(crate) reservations: PerCharge<Option<ReservationId>>,
     /// `true` for charges of one key whose costs add up to more than a number holds, if there are
     /// any.
     pub(crate) overflows: Option<Box<[bool]>>,
     /// The room that was found for new keys. Empty before the first of them.
-    rooms: PerCharge<Option<Room>>,
+    rooms: PerCharge<Option<NewKeyAdmission>>,
 }
 
 /// What came of deciding the charges, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum AttemptOutcome {
     AllAllowed,
     /// A new key found the store full: room has to be made with no lock held.
     NoRoom,
@@ -111,9 +111,9 @@ impl Memory {
     #[inline(never)]
     pub(super) fn charge_new(
         &self,
-        shard: Locked<'_>,
-        entry: &Entry<'_>,
-        call: &Call<'_>,
+        shard: ShardGuard<'_>,
+        entry: &KeyEntry<'_>,
+        call: &ChargeContext<'_>,
         cost: u64,
     ) -> Decision {
         let charge = PendingCharge::new(self, *entry, cost);
@@ -195,7 +195,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Decides and applies. `locked` is the shard of a single charge if it is locked already.
-    fn finish(&mut self, order: &[usize], mut locked: Option<Locked<'a>>) {
+    fn finish(&mut self, order: &[usize], mut locked: Option<ShardGuard<'a>>) {
         let mut attempt = Attempt {
             charges: &self.charges,
             mode: self.mode,
@@ -205,17 +205,18 @@ impl<'a> Transaction<'a> {
         };
         let verdict = loop {
             match attempt.run(order, locked.take()) {
-                Verdict::NoRoom => attempt.make_room(),
+                AttemptOutcome::NoRoom => attempt.make_room(),
                 verdict => break verdict,
             }
         };
         match verdict {
-            Verdict::AllAllowed if self.mode == ChargeMode::Peek => {
-                let is_new = |room: &Option<Room>| matches!(room, Some(Room::Full));
+            AttemptOutcome::AllAllowed if self.mode == ChargeMode::Peek => {
+                let is_new =
+                    |room: &Option<NewKeyAdmission>| matches!(room, Some(NewKeyAdmission::Full));
                 let new: PerCharge<bool> = self.rooms.iter().map(is_new).collect();
                 deny_without_room(&self.charges, &new, &mut self.records);
             }
-            Verdict::AllAllowed => self.outcome = ChargeOutcome::Taken,
+            AttemptOutcome::AllAllowed => self.outcome = ChargeOutcome::Taken,
             _ => self.reservations.clear(),
         }
     }
@@ -227,14 +228,14 @@ struct Attempt<'t, 'a> {
     charges: &'t [PendingCharge<'a>],
     mode: ChargeMode,
     records: &'t mut [ChargeRecord<'a>],
-    reservations: &'t mut [Option<Ticket>],
-    rooms: &'t mut PerCharge<Option<Room>>,
+    reservations: &'t mut [Option<ReservationId>],
+    rooms: &'t mut PerCharge<Option<NewKeyAdmission>>,
 }
 
 impl<'a> Attempt<'_, 'a> {
     /// Locks every shard once, observes every key, decides, and applies.
-    fn run(&mut self, order: &[usize], locked: Option<Locked<'a>>) -> Verdict {
-        let mut shards: SmallVec<[Locked<'a>; INLINE]> = SmallVec::new();
+    fn run(&mut self, order: &[usize], locked: Option<ShardGuard<'a>>) -> AttemptOutcome {
+        let mut shards: SmallVec<[ShardGuard<'a>; INLINE]> = SmallVec::new();
         let is_locked = locked.is_some();
         shards.extend(locked);
         let mut places: PerCharge<usize> = SmallVec::new();
@@ -249,7 +250,7 @@ impl<'a> Attempt<'_, 'a> {
             }
             places.push(shards.len() - 1);
         }
-        let mut verdict = Verdict::AllAllowed;
+        let mut verdict = AttemptOutcome::AllAllowed;
         for (number, place) in order.iter().zip(&places) {
             let PendingCharge { memory, ref entry, .. } = self.charges[*number];
             let now = self.records[*number].now.as_nanos();
@@ -262,13 +263,13 @@ impl<'a> Attempt<'_, 'a> {
         verdict
     }
 
-    fn call(&self, number: usize) -> Call<'a> {
+    fn call(&self, number: usize) -> ChargeContext<'a> {
         let PendingCharge { memory, entry, .. } = self.charges[number];
         memory.call(entry.named, self.records[number].now)
     }
 
     /// Records the state of a key, and decides its charge.
-    fn observe(&mut self, number: usize, shard: &Locked<'a>) -> Verdict {
+    fn observe(&mut self, number: usize, shard: &ShardGuard<'a>) -> AttemptOutcome {
         let (call, PendingCharge { entry, cost, .. }) = (self.call(number), self.charges[number]);
         let index = shard.table.find(entry.fingerprint.id).ok();
         self.records[number].observed = match index {
@@ -277,58 +278,58 @@ impl<'a> Attempt<'_, 'a> {
         };
         // A cost of 0 is always allowed and needs no slot: only its figures are wanted.
         if cost == 0 {
-            return Verdict::AllAllowed;
+            return AttemptOutcome::AllAllowed;
         }
         if !entry.named.plan.can_fit(cost) {
-            return Verdict::SomeInvalid;
+            return AttemptOutcome::SomeInvalid;
         }
         if !self.records[number].is_allowed() {
-            return Verdict::SomeDenied;
+            return AttemptOutcome::SomeDenied;
         }
-        if index.is_some() { Verdict::AllAllowed } else { self.claim_room(number) }
+        if index.is_some() { AttemptOutcome::AllAllowed } else { self.claim_room(number) }
     }
 
     /// Claims the place of a new key. A peek only notes that the key needs one.
-    fn claim_room(&mut self, number: usize) -> Verdict {
+    fn claim_room(&mut self, number: usize) -> AttemptOutcome {
         let PendingCharge { memory, entry, cost, .. } = self.charges[number];
         self.rooms.resize(self.charges.len(), None);
         if self.mode == ChargeMode::Peek {
-            self.rooms[number] = Some(Room::Full);
-            return Verdict::AllAllowed;
+            self.rooms[number] = Some(NewKeyAdmission::Full);
+            return AttemptOutcome::AllAllowed;
         }
         let room = self.rooms[number].get_or_insert_with(|| match memory.claim() {
-            true => Room::Claimed,
-            false => Room::Full,
+            true => NewKeyAdmission::Claimed,
+            false => NewKeyAdmission::Full,
         });
         match *room {
-            Room::Denied { retry_after } => {
+            NewKeyAdmission::Denied { retry_after } => {
                 let figures = entry.named.plan.full(retry_after, cost);
                 self.records[number].observed = ObservedState::of_figures(&figures);
-                Verdict::SomeDenied
+                AttemptOutcome::SomeDenied
             }
-            Room::Full => Verdict::NoRoom,
-            Room::Claimed | Room::Uncounted => Verdict::AllAllowed,
+            NewKeyAdmission::Full => AttemptOutcome::NoRoom,
+            NewKeyAdmission::Claimed | NewKeyAdmission::Uncounted => AttemptOutcome::AllAllowed,
         }
     }
 
     /// Takes one charge or leaves it.
-    fn apply(&mut self, number: usize, shard: &mut Locked<'a>, verdict: Verdict) {
+    fn apply(&mut self, number: usize, shard: &mut ShardGuard<'a>, verdict: AttemptOutcome) {
         match verdict {
             // A cost of 0 has no state. A place that was claimed stays so until the next attempt.
-            Verdict::NoRoom => {}
+            AttemptOutcome::NoRoom => {}
             _ if self.charges[number].cost == 0 => {}
-            Verdict::AllAllowed if self.mode != ChargeMode::Peek => self.take(number, shard),
+            AttemptOutcome::AllAllowed if self.mode != ChargeMode::Peek => self.take(number, shard),
             _ => self.leave(number, shard, verdict),
         }
     }
 
     fn is_claimed(&self, number: usize) -> bool {
-        matches!(self.rooms.get(number), Some(Some(Room::Claimed)))
+        matches!(self.rooms.get(number), Some(Some(NewKeyAdmission::Claimed)))
     }
 
     /// Takes one charge. Searches the key again, because a key that was added to the shard may have moved
     /// it.
-    fn take(&mut self, number: usize, shard: &mut Locked<'a>) {
+    fn take(&mut self, number: usize, shard: &mut ShardGuard<'a>) {
         let (call, is_claimed) = (self.call(number), self.is_claimed(number));
         let PendingCharge { memory, ref entry, cost, .. } = self.charges[number];
         match shard.table.find(entry.fingerprint.id) {
@@ -340,7 +341,8 @@ impl<'a> Attempt<'_, 'a> {
             Err(_) if is_claimed => {
                 // Of several charges none may be reclaimed: it might be the one that is taken next.
                 let is_only = self.charges.len() == 1;
-                let reclaim = if is_only { Reclaim::Worthless } else { Reclaim::Nothing };
+                let reclaim =
+                    if is_only { ReclaimPolicy::DropFresh } else { ReclaimPolicy::KeepAll };
                 memory.add(shard, memory.new_key(entry, &call, cost), &call, reclaim);
             }
             // A new key that is not counted.
@@ -355,12 +357,12 @@ impl<'a> Attempt<'_, 'a> {
     }
 
     /// Leaves one charge, because another was denied or the transaction only peeks.
-    fn leave(&mut self, number: usize, shard: &mut Locked<'a>, verdict: Verdict) {
+    fn leave(&mut self, number: usize, shard: &mut ShardGuard<'a>, verdict: AttemptOutcome) {
         let (call, is_claimed) = (self.call(number), self.is_claimed(number));
         let PendingCharge { memory, entry, .. } = self.charges[number];
         memory.release(usize::from(is_claimed));
         let is_shown = self.records[number].observed.is_allowed_only();
-        let is_stored = verdict == Verdict::SomeDenied && self.mode != ChargeMode::Peek;
+        let is_stored = verdict == AttemptOutcome::SomeDenied && self.mode != ChargeMode::Peek;
         if !is_shown && !is_stored {
             return;
         }
@@ -378,7 +380,7 @@ impl<'a> Attempt<'_, 'a> {
     /// Makes room for a key that found none. Everything is decided again after it.
     #[cold]
     fn make_room(&mut self) {
-        let is_full = |room: &Option<Room>| matches!(room, Some(Room::Full));
+        let is_full = |room: &Option<NewKeyAdmission>| matches!(room, Some(NewKeyAdmission::Full));
         if let Some(number) = self.rooms.iter().position(is_full) {
             let (call, PendingCharge { memory, entry, .. }) =
                 (self.call(number), self.charges[number]);

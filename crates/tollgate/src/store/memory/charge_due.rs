@@ -3,10 +3,10 @@
 //! A timer wakes a waiter late. A charge at that later moment would lose what the limit has refilled
 //! in between, so the waiter is charged for the first instant at which the limit allows it.
 
-use super::{Entry, Memory, Named};
-use crate::algorithm::{Start, StateMut, StateRef, Taken};
+use super::{KeyEntry, Memory, RegisteredLimit};
+use crate::algorithm::{StateMut, StateRef, TakenAt, WindowBoundary};
 use crate::decision::Decision;
-use crate::key::Fingerprint;
+use crate::key::KeyId;
 use crate::limit::Plan;
 use crate::time::Timestamp;
 
@@ -36,9 +36,9 @@ impl Memory {
     /// allows it.
     ///
     /// The instant is never earlier than what the state has seen: a state only moves forward.
-    pub(crate) fn charge_due(&self, entry: &Entry<'_>, charge: DueCharge) -> DueOutcome {
+    pub(crate) fn charge_due(&self, entry: &KeyEntry<'_>, charge: DueCharge) -> DueOutcome {
         let DueCharge { cost, from, now, deadline } = charge;
-        let Entry { named, fingerprint, .. } = *entry;
+        let KeyEntry { named, fingerprint, .. } = *entry;
         let mut shard = self.lock(fingerprint);
         self.tend(&mut shard, fingerprint.id, now.as_nanos());
         let Ok(index) = shard.table.find(fingerprint.id) else {
@@ -73,7 +73,7 @@ impl Memory {
     /// ahead at `turn`: what time has not refilled since, or a leaky queue's last turn.
     pub(crate) fn return_due(
         &self,
-        (named, fingerprint): (&Named, Fingerprint),
+        (named, fingerprint): (&RegisteredLimit, KeyId),
         (due, turn): (Timestamp, Timestamp),
         units: u64,
     ) {
@@ -83,13 +83,13 @@ impl Memory {
             self.tend(&mut shard, fingerprint.id, call.now);
             if let Ok(index) = shard.table.find(fingerprint.id) {
                 shard.change(index, &call, |plan, state| match (plan, state) {
-                    (Plan::Bucket(bucket), StateMut::Words(words)) if !bucket.shapes() => {
+                    (Plan::Bucket(bucket), StateMut::Words(words)) if !bucket.is_queue() => {
                         bucket.give_back_since(words, call.now, due.as_nanos(), units);
                     }
                     (Plan::Bucket(_), state) => {
-                        plan.give_back(state, call.now, Taken::Turn(turn), units);
+                        plan.give_back(state, call.now, TakenAt::Turn(turn), units);
                     }
-                    (_, state) => plan.give_back(state, call.now, Taken::At(due), units),
+                    (_, state) => plan.give_back(state, call.now, TakenAt::At(due), units),
                 });
             }
         }
@@ -106,7 +106,7 @@ fn earliest(plan: &Plan, state: StateRef<'_>, (from, now): (Timestamp, Timestamp
     if used == 0 || end <= from.as_nanos() {
         return from;
     }
-    if let Start::First { window } = window.start {
+    if let WindowBoundary::First { window } = window.start {
         return from.max(Timestamp::from_nanos(end.saturating_sub(window))).min(now);
     }
     // From a window before the stored one only the next may be the stored one: older is too rare
@@ -127,6 +127,6 @@ fn outcome_of_new(decision: Decision, now: Timestamp) -> DueOutcome {
         return DueOutcome::Taken { due: now, decision };
     }
     let wait = decision.retry_after().unwrap_or_default();
-    let due = now.after(wait).max(now.after_nanos(1));
+    let due = now.saturating_add(wait).max(now.after_nanos(1));
     DueOutcome::Later { due, turn: due }
 }

@@ -1,15 +1,15 @@
 //! What happens when the store is full: reclaim what is worthless, then do as `when_full` says.
 
 use super::outlook::worthless;
-use super::shard::{Call, Shard};
-use super::{Memory, Named, WhenFull};
+use super::shard::{ChargeContext, Shard};
+use super::{Memory, RegisteredLimit, WhenFull};
 use crate::bounds::EVICTION_SAMPLE;
-use crate::key::Fingerprint;
+use crate::key::KeyId;
 use crate::sync::Ordering;
 
 /// What a full store makes of a new key.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Room {
+pub(super) enum NewKeyAdmission {
     /// The store was full; what that means is still to be found out.
     Full,
     /// A place is claimed for it.
@@ -22,7 +22,7 @@ pub(super) enum Room {
 
 /// How much is lost if a state is forgotten; the least of a sample makes room.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Loss {
+struct EvictionCost {
     denied: bool,
     /// The share of its limit that the key has used, in parts of 2^64.
     used: u128,
@@ -31,7 +31,7 @@ struct Loss {
 
 /// A state, and when it is as good as new.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Soonest {
+pub(super) struct NextFresh {
     pub(super) at: u64,
     pub(super) shard: usize,
     pub(super) id: u64,
@@ -39,47 +39,49 @@ pub(super) struct Soonest {
 
 impl Memory {
     /// Finds room for a new key; no shard may be locked.
-    pub(super) fn room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Room {
+    pub(super) fn room(&self, fingerprint: KeyId, call: &ChargeContext<'_>) -> NewKeyAdmission {
         self.room_beside(fingerprint, call, &|_, id| id == fingerprint.id)
     }
 
     /// [`room`](Self::room), of no key that is `spared`, by shard and id.
     pub(super) fn room_beside(
         &self,
-        fingerprint: Fingerprint,
-        call: &Call<'_>,
+        fingerprint: KeyId,
+        call: &ChargeContext<'_>,
         spared: &dyn Fn(usize, u64) -> bool,
-    ) -> Room {
+    ) -> NewKeyAdmission {
         if self.claim() || self.reclaim_some(fingerprint, call) {
-            return Room::Claimed;
+            return NewKeyAdmission::Claimed;
         }
         match self.settings.when_full {
-            WhenFull::Evict if self.evict(fingerprint, call, spared) => return Room::Claimed,
-            WhenFull::AllowNew => {
-                self.turned_away.fetch_add(1, Ordering::Relaxed);
-                return Room::Uncounted;
+            WhenFull::Evict if self.evict(fingerprint, call, spared) => {
+                return NewKeyAdmission::Claimed;
             }
-            WhenFull::Evict | WhenFull::DenyNew => {}
+            WhenFull::AllowUncounted => {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+                return NewKeyAdmission::Uncounted;
+            }
+            WhenFull::Evict | WhenFull::DenyNewKeys => {}
         }
         // What is told is kept: whoever comes back then finds that state gone, wherever it lies.
         let soonest = self.soonest(fingerprint, |_, _| false);
         if self.reclaim_one(&soonest, call) {
-            return Room::Claimed;
+            return NewKeyAdmission::Claimed;
         }
         self.turned_away.fetch_add(1, Ordering::Relaxed);
-        Room::Denied { retry_after: soonest.at.saturating_sub(call.now).max(1) }
+        NewKeyAdmission::Denied { retry_after: soonest.at.saturating_sub(call.now).max(1) }
     }
 
     /// Makes room for a key, whatever the store does when it is full.
-    pub(super) fn make_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> bool {
+    pub(super) fn make_room(&self, fingerprint: KeyId, call: &ChargeContext<'_>) -> bool {
         self.evict(fingerprint, call, &|_, id| id == fingerprint.id)
     }
 
     /// Evicts the state of a sample whose loss is least, and claims its place.
     fn evict(
         &self,
-        fingerprint: Fingerprint,
-        call: &Call<'_>,
+        fingerprint: KeyId,
+        call: &ChargeContext<'_>,
         spared: &dyn Fn(usize, u64) -> bool,
     ) -> bool {
         // Somebody else may evict the same key first; a few tries find another.
@@ -87,7 +89,7 @@ impl Memory {
             if self.claim() {
                 return true;
             }
-            let mut least: Option<(Loss, usize, u64)> = None;
+            let mut least: Option<(EvictionCost, usize, u64)> = None;
             self.sample(fingerprint, |place, shard, index, named| {
                 // Never the key itself: somebody else has brought it, and what it took counts.
                 let id = shard.table.row(index).id;
@@ -115,7 +117,7 @@ impl Memory {
 
     /// Drops worthless states of the key's shard and of one shard in turn, and claims the place
     /// of the first.
-    fn reclaim_some(&self, fingerprint: Fingerprint, call: &Call<'_>) -> bool {
+    fn reclaim_some(&self, fingerprint: KeyId, call: &ChargeContext<'_>) -> bool {
         // Relaxed: any shard will do, the cursor only spreads the work.
         let turn = self.cursor.fetch_add(1, Ordering::Relaxed);
         let reclaimed: usize = self
@@ -132,7 +134,7 @@ impl Memory {
     }
 
     /// Claims the place of the state that a denied key was told to wait for, if it has come.
-    fn reclaim_one(&self, soonest: &Soonest, call: &Call<'_>) -> bool {
+    fn reclaim_one(&self, soonest: &NextFresh, call: &ChargeContext<'_>) -> bool {
         if soonest.at > call.now {
             return false;
         }
@@ -141,7 +143,7 @@ impl Memory {
         // Somebody may have used it since it was looked at.
         let worthless = call.registry.with(|limits| {
             let named = limits.get(shard.table.limit(index));
-            named.is_none_or(|named| shard.is_worthless(index, named, call.now))
+            named.is_none_or(|named| shard.is_fresh(index, named, call.now))
         });
         let reclaimed = worthless && shard.remove(soonest.id, call.registry);
         self.count_reclaimed(usize::from(reclaimed));
@@ -152,22 +154,26 @@ impl Memory {
     /// is room by then if nothing arrives.
     pub(super) fn soonest(
         &self,
-        fingerprint: Fingerprint,
+        fingerprint: KeyId,
         passes: impl Fn(usize, u64) -> bool,
-    ) -> Soonest {
-        let mut soonest = Soonest { at: u64::MAX, shard: 0, id: 0 };
+    ) -> NextFresh {
+        let mut soonest = NextFresh { at: u64::MAX, shard: 0, id: 0 };
         self.sample(fingerprint, |place, shard, index, named| {
             let (at, id) =
                 (named.plan.fresh_at(shard.state(index, named)), shard.table.row(index).id);
             if at < soonest.at && !passes(place, id) {
-                soonest = Soonest { at, shard: place, id };
+                soonest = NextFresh { at, shard: place, id };
             }
         });
         soonest
     }
 
     /// Calls `each` with a sample of states, from where the key belongs onwards.
-    fn sample(&self, fingerprint: Fingerprint, mut each: impl FnMut(usize, &Shard, usize, &Named)) {
+    fn sample(
+        &self,
+        fingerprint: KeyId,
+        mut each: impl FnMut(usize, &Shard, usize, &RegisteredLimit),
+    ) {
         let first = self.shard_of(fingerprint);
         let mut seen = 0;
         for place in (first..self.shards.len()).chain(0..first) {
@@ -187,12 +193,12 @@ impl Memory {
     }
 }
 
-fn loss(shard: &Shard, index: usize, named: &Named, now: u64) -> Loss {
+fn loss(shard: &Shard, index: usize, named: &RegisteredLimit, now: u64) -> EvictionCost {
     let figures = named.plan.decide(shard.state(index, named), now, 1);
     let (limit, remaining) = (figures.limit(), figures.remaining());
     // The decision counts the unit it was asked about as taken.
     let remaining = if figures.allowed() { remaining + 1 } else { remaining };
-    Loss {
+    EvictionCost {
         denied: !figures.allowed(),
         used: (u128::from(limit - remaining) << 64) / u128::from(limit),
         reset_after: named.plan.fresh_at(shard.state(index, named)).saturating_sub(now),

@@ -18,10 +18,10 @@ use super::line::{ShardRef, SlotRef};
 use super::registry::FastBucket;
 use super::shard::Shard;
 use super::table::{Slot, TaggedId, find_known};
-use super::{Memory, Named};
-use crate::algorithm::{Bucket, BucketCost, BucketStep, Packed};
+use super::{Memory, RegisteredLimit};
+use crate::algorithm::{Bucket, BucketCost, BucketStep, PackedState};
 use crate::decision::{Decision, Figures};
-use crate::sync::BriefGuard;
+use crate::sync::SpinGuard;
 use crate::time::Timestamp;
 
 /// A charge of a bucket that fits a slot. The fast path can take it if its key is in the table.
@@ -30,7 +30,7 @@ pub(crate) struct KnownKey<'a> {
     memory: &'a Memory,
     slot: SlotRef<'a>,
     id: TaggedId,
-    pub(super) named: &'a Named,
+    pub(super) named: &'a RegisteredLimit,
     pub(super) cost: u64,
     bucket: &'a Bucket,
     bucket_cost: BucketCost,
@@ -42,7 +42,7 @@ impl<'a> KnownKey<'a> {
     pub(crate) fn new(
         memory: &'a Memory,
         slot: SlotRef<'a>,
-        named: &'a Named,
+        named: &'a RegisteredLimit,
         cost: u64,
     ) -> Option<KnownKey<'a>> {
         let FastBucket { bucket, tag } = named.fast_bucket.as_ref()?;
@@ -69,7 +69,7 @@ pub(crate) struct KnownOutcome<const N: usize> {
     /// `true` if all charges were taken, `false` if none was.
     pub(crate) allowed: bool,
     /// The states before the charges.
-    pub(crate) observed: [Packed; N],
+    pub(crate) observed: [PackedState; N],
     steps: [BucketStep; N],
 }
 
@@ -142,7 +142,7 @@ fn charge_locked<const N: usize>(
 /// The locked shards of `N` keys.
 struct LockedShards<'a, const N: usize> {
     /// In the order of their addresses. A shard of several keys is at the place of the first of them.
-    guards: [Option<BriefGuard<'a, Shard>>; N],
+    guards: [Option<SpinGuard<'a, Shard>>; N],
     /// The place of each key's shard: the number of keys whose shards have a lower address.
     places: [usize; N],
 }
@@ -179,7 +179,7 @@ impl<'a, const N: usize> LockedShards<'a, N> {
 
 /// Locks a shard; `None` if a key of it has an open reservation.
 #[inline(always)]
-fn lock_unreserved(shard: ShardRef<'_>) -> Option<BriefGuard<'_, Shard>> {
+fn lock_unreserved(shard: ShardRef<'_>) -> Option<SpinGuard<'_, Shard>> {
     let guard = shard.guard();
     (!shard.is_reserved()).then_some(guard)
 }
@@ -202,7 +202,7 @@ impl BucketOutcome<'_> {
     /// `true` if the request is allowed and does not have to wait.
     #[inline(always)]
     pub(crate) fn is_immediate(&self) -> bool {
-        self.outcome.allowed && !self.key.bucket.shapes()
+        self.outcome.allowed && !self.key.bucket.is_queue()
     }
 
     #[inline(always)]

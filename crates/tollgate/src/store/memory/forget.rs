@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Memory, Named};
+use super::{Memory, RegisteredLimit};
 
 impl Memory {
     /// Forgets those limits that nobody but `held` holds, which the caller has alone, if all their
     /// states are as good as new, and says which: their numbers, rising.
-    pub(crate) fn forget(&self, held: &[&Arc<Named>]) -> Vec<u32> {
+    pub(crate) fn forget(&self, held: &[&Arc<RegisteredLimit>]) -> Vec<u32> {
         // From here on nobody can make a state under one of them, unless it is brought back.
         let leaving = self.registry.put_out(held);
         if leaving.is_empty() {
@@ -26,7 +26,7 @@ impl Memory {
                         continue;
                     }
                     let named = limits.get(number);
-                    if named.is_some_and(|named| !shard.is_worthless(index, named, now)) {
+                    if named.is_some_and(|named| !shard.is_fresh(index, named, now)) {
                         live.insert(number);
                     } else {
                         idle.push(shard.table.row(index).id);

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::home::home;
 use super::registry::Registry;
-use super::reserved::Reserved;
-use super::shard::{Call, NewKey, Reclaim, Shard};
+use super::reserved::HeldUnits;
+use super::shard::{ChargeContext, NewEntry, ReclaimPolicy, Shard};
 use super::table::Slot;
 use crate::prefetch::{prefetch, prefetch_to_write};
-use crate::sync::{BriefGuard, BriefMutex, Ordering, lock_briefly};
+use crate::sync::{Ordering, SpinGuard, SpinMutex, lock_briefly};
 
 /// All shards of a store, in groups that are allocated when a shard of them is first used: a store of
 /// few keys takes little memory, whatever it may hold.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Shards {
     groups: Box<[OnceLock<Box<ShardGroup>>]>,
     shards: usize,
 }
@@ -25,43 +25,43 @@ pub(super) struct Lines {
 /// The number of shards that are allocated together.
 const GROUP: usize = if cfg!(loom) { 1 } else { 8 };
 
-type ShardGroup = [Line; GROUP];
+type ShardGroup = [ShardCell; GROUP];
 
 /// A shard, its lock on a cache line of its own, so that neighbours' locks do not disturb each
 /// other; and on the next what everybody reads, which stays in every core's cache.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct Line {
-    shard: BriefMutex<Shard>,
-    hint: Hint,
+struct ShardCell {
+    shard: SpinMutex<Shard>,
+    hint: ShardHint,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(offset_of!(Line, hint) == 64 && size_of::<Line>() == 128);
+const _: () = assert!(offset_of!(ShardCell, hint) == 64 && size_of::<ShardCell>() == 128);
 
 /// What can be known of a shard without its lock.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Hint {
+struct ShardHint {
     /// The address of its table and the number of homes, as of some moment: to prefetch a slot and to
     /// start the search there. If they are stale, the fast search fails and the complete one follows.
     table: AtomicUsize,
     homes: AtomicU32,
     /// What open reservations hold of its keys.
-    reserved: Reserved,
+    reserved: HeldUnits,
 }
 
 /// Bytes that arrive together.
 const CACHE_LINE: usize = 64;
 
-impl Lines {
-    pub(super) fn new(shards: usize) -> Lines {
+impl Shards {
+    pub(super) fn new(shards: usize) -> Shards {
         let groups: Box<[_]> = (0..shards.div_ceil(GROUP)).map(|_| OnceLock::new()).collect();
         if cfg!(loom) {
             // Loom needs every lock to be created at the same step of each interleaving.
             groups.iter().for_each(|group| _ = allocate(group));
         }
-        Lines { groups, shards }
+        Shards { groups, shards }
     }
 
     #[inline]
@@ -87,12 +87,12 @@ impl Lines {
     }
 
     #[inline]
-    pub(super) fn lock(&self, shard: usize) -> Locked<'_> {
+    pub(super) fn lock(&self, shard: usize) -> ShardGuard<'_> {
         self.at(shard).lock()
     }
 
     /// Locks a shard, unless it holds no key because it was never used.
-    pub(super) fn lock_used(&self, shard: usize) -> Option<Locked<'_>> {
+    pub(super) fn lock_used(&self, shard: usize) -> Option<ShardGuard<'_>> {
         self.used(shard).map(|shard| shard.lock())
     }
 
@@ -104,7 +104,7 @@ impl Lines {
     }
 
     /// Every used shard in turn; one is unlocked before the next is locked if the caller drops it.
-    pub(super) fn lock_each(&self) -> impl Iterator<Item = Locked<'_>> {
+    pub(super) fn lock_each(&self) -> impl Iterator<Item = ShardGuard<'_>> {
         (0..self.len()).filter_map(|shard| self.lock_used(shard))
     }
 }
@@ -117,7 +117,7 @@ fn allocate(group: &OnceLock<Box<ShardGroup>>) -> &ShardGroup {
 
 /// A shard, not locked.
 #[derive(Clone, Copy)]
-pub(super) struct ShardRef<'a>(&'a Line);
+pub(super) struct ShardRef<'a>(&'a ShardCell);
 
 /// The shard of a key, its home slot there, and its id.
 #[derive(Clone, Copy)]
@@ -127,7 +127,7 @@ pub(crate) struct SlotRef<'a> {
     pub(super) id: u64,
 }
 
-impl Hint {
+impl ShardHint {
     /// The address of the slot `index`.
     #[inline]
     fn address(&self, index: u32) -> usize {
@@ -161,13 +161,13 @@ impl<'a> ShardRef<'a> {
 
     /// Locks the shard for changes to states alone: what lays a table out anew needs [`lock`](Self::lock).
     #[inline(always)]
-    pub(super) fn guard(&self) -> BriefGuard<'a, Shard> {
+    pub(super) fn guard(&self) -> SpinGuard<'a, Shard> {
         lock_briefly(&self.0.shard)
     }
 
     #[inline(always)]
-    pub(super) fn lock(&self) -> Locked<'a> {
-        Locked { hint: &self.0.hint, shard: self.guard() }
+    pub(super) fn lock(&self) -> ShardGuard<'a> {
+        ShardGuard { hint: &self.0.hint, shard: self.guard() }
     }
 
     /// `true` if keys of the shard have open reservations.
@@ -179,20 +179,25 @@ impl<'a> ShardRef<'a> {
 
 /// A locked shard. What lays its table out anew goes through here, so that the hints follow.
 #[derive(Debug)]
-pub(super) struct Locked<'a> {
-    hint: &'a Hint,
-    shard: BriefGuard<'a, Shard>,
+pub(super) struct ShardGuard<'a> {
+    hint: &'a ShardHint,
+    shard: SpinGuard<'a, Shard>,
 }
 
-impl<'a> Locked<'a> {
+impl<'a> ShardGuard<'a> {
     /// What open reservations hold of its keys.
     #[inline(always)]
-    pub(super) fn reserved(&self) -> &'a Reserved {
+    pub(super) fn reserved(&self) -> &'a HeldUnits {
         &self.hint.reserved
     }
 
     /// [`Shard::insert`].
-    pub(super) fn insert(&mut self, key: NewKey, call: &Call<'_>, reclaim: Reclaim) -> usize {
+    pub(super) fn insert(
+        &mut self,
+        key: NewEntry,
+        call: &ChargeContext<'_>,
+        reclaim: ReclaimPolicy,
+    ) -> usize {
         let reclaimed = self.shard.insert(key, call, reclaim);
         self.update_hint();
         reclaimed
@@ -200,7 +205,7 @@ impl<'a> Locked<'a> {
 
     /// [`Shard::rebuild`].
     pub(super) fn rebuild(&mut self, registry: &Registry, now: u64) -> usize {
-        let reclaimed = self.shard.rebuild(registry, now, Reclaim::Memory);
+        let reclaimed = self.shard.rebuild(registry, now, ReclaimPolicy::DropAndShrink);
         self.update_hint();
         reclaimed
     }
@@ -211,7 +216,7 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl Deref for Locked<'_> {
+impl Deref for ShardGuard<'_> {
     type Target = Shard;
 
     #[inline]
@@ -220,7 +225,7 @@ impl Deref for Locked<'_> {
     }
 }
 
-impl DerefMut for Locked<'_> {
+impl DerefMut for ShardGuard<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Shard {
         &mut self.shard

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use crate::algorithm::State;
 use crate::bounds::{KEYS_PER_SHARD, MAX_LIMITER_NAME};
 use crate::decision::Decision;
-use crate::key::{Fingerprint, Hashes, KeyName, Name, Seed};
+use crate::key::{HashSeed, KeyHasher, KeyId, KeyName, WriteKey};
 use crate::limit::{Limit, LimitError};
 use crate::reservation::Reservations;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -42,20 +42,20 @@ use crate::time::{Clock, Timestamp};
 use crate::waiting::WaitQueues;
 
 pub use blocks::TooManyBlocks;
-pub(crate) use blocks::{Blocks, Culprit};
+pub(crate) use blocks::{BlockTarget, Blocks};
 pub(crate) use charge::{ChargeMode, Transaction, charge_all, charge_few};
 pub(crate) use charge_due::{DueCharge, DueOutcome};
 pub(crate) use fast_path::{BucketOutcome, KnownKey, charge_one};
 pub(crate) use home::{LINES, LINES_IN_BATCH, LINES_IN_FEW};
 pub(crate) use line::SlotRef;
-use line::{Lines, Locked, ShardRef};
+use line::{ShardGuard, ShardRef, Shards};
 pub(crate) use observed::{ChargeOutcome, ChargeRecord, ObservedState};
 pub(crate) use overrides::KeptOverrides;
 pub(crate) use pending_charge::{INLINE, PendingCharge};
-pub(crate) use registry::Named;
+pub(crate) use registry::RegisteredLimit;
 use registry::Registry;
 pub(crate) use reserved::ReservedUnits;
-use shard::{Call, NewKey, Reclaim};
+use shard::{ChargeContext, NewEntry, ReclaimPolicy};
 pub use snapshot::{SnapshotError, SnapshotSummary};
 pub use store::{MemoryStore, MemoryStoreBuilder};
 
@@ -69,27 +69,27 @@ pub enum WhenFull {
     Evict,
     /// The new key is denied until there is room, and `retry_after` says when there is at the latest:
     /// when a state of a sample is as good as new. Another may be so earlier.
-    DenyNew,
+    DenyNewKeys,
     /// The new key is allowed and not counted.
-    AllowNew,
+    AllowUncounted,
 }
 
 /// What a store is built with.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct MemorySettings {
     pub(crate) clock: Clock,
     pub(crate) max_keys: usize,
     pub(crate) when_full: WhenFull,
     pub(crate) names: bool,
-    pub(crate) seed: Seed,
+    pub(crate) seed: HashSeed,
     pub(crate) shards: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) settings: Settings,
-    pub(crate) hashes: Arc<Hashes>,
-    shards: Lines,
+    pub(crate) settings: MemorySettings,
+    pub(crate) hashes: Arc<KeyHasher>,
+    shards: Shards,
     registry: Registry,
     /// Keys held, and places claimed for keys about to be: never above `max_keys`.
     held: AtomicUsize,
@@ -114,11 +114,11 @@ pub(crate) fn shards_for(max_keys: usize) -> usize {
 }
 
 impl Memory {
-    pub(crate) fn new(settings: Settings) -> Memory {
+    pub(crate) fn new(settings: MemorySettings) -> Memory {
         let blocks = Blocks::new(settings.max_keys);
         Memory {
-            hashes: Arc::new(Hashes::new(&settings.seed)),
-            shards: Lines::new(settings.shards),
+            hashes: Arc::new(KeyHasher::new(&settings.seed)),
+            shards: Shards::new(settings.shards),
             settings,
             registry: Registry::default(),
             held: AtomicUsize::new(0),
@@ -135,7 +135,11 @@ impl Memory {
     }
 
     /// The limit of a limiter; registers it if it is new.
-    pub(crate) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+    pub(crate) fn register(
+        &self,
+        limiter: &str,
+        limit: &Limit,
+    ) -> Result<Arc<RegisteredLimit>, LimitError> {
         if limiter.len() > MAX_LIMITER_NAME {
             return Err(LimitError::new(format!(
                 "the limiter's name is {} bytes long, must be at most {MAX_LIMITER_NAME}",
@@ -151,7 +155,7 @@ impl Memory {
     }
 
     /// The limit of this number.
-    pub(crate) fn limit(&self, number: u32) -> Option<Arc<Named>> {
+    pub(crate) fn limit(&self, number: u32) -> Option<Arc<RegisteredLimit>> {
         self.registry.get(number)
     }
 
@@ -173,7 +177,7 @@ impl Memory {
     }
 
     /// Decides, and takes if allowed.
-    pub(crate) fn charge(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+    pub(crate) fn charge(&self, entry: &KeyEntry<'_>, now: Timestamp, cost: u64) -> Decision {
         if cost == 0 {
             return self.peek(entry, now, 0);
         }
@@ -187,23 +191,29 @@ impl Memory {
     }
 
     /// Adds a key that is not in the table, and whose place is claimed.
-    fn add(&self, shard: &mut Locked<'_>, key: NewKey, call: &Call<'_>, reclaim: Reclaim) {
+    fn add(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        key: NewEntry,
+        call: &ChargeContext<'_>,
+        reclaim: ReclaimPolicy,
+    ) {
         let reclaimed = shard.insert(key, call, reclaim);
         self.count_reclaimed(reclaimed);
         self.release(reclaimed);
     }
 
     /// A key with `cost` taken.
-    fn new_key(&self, entry: &Entry<'_>, call: &Call<'_>, cost: u64) -> NewKey {
+    fn new_key(&self, entry: &KeyEntry<'_>, call: &ChargeContext<'_>, cost: u64) -> NewEntry {
         let mut state = call.named.plan.fresh();
         call.named.plan.take(state.as_mut(), call.now, cost);
-        NewKey { id: entry.fingerprint.id, name: self.name(entry), state }
+        NewEntry { id: entry.fingerprint.id, name: self.name(entry), state }
     }
 
     /// Takes as many as there are, `most` at most: how many, and how the key then stands.
     pub(crate) fn take_up_to(
         &self,
-        entry: &Entry<'_>,
+        entry: &KeyEntry<'_>,
         now: Timestamp,
         most: u64,
     ) -> (u64, Decision) {
@@ -231,7 +241,7 @@ impl Memory {
     }
 
     /// A copy of the key's state.
-    pub(crate) fn state(&self, entry: &Entry<'_>, now: Timestamp) -> State {
+    pub(crate) fn state(&self, entry: &KeyEntry<'_>, now: Timestamp) -> State {
         let call = self.call(entry.named, now);
         let mut shard = self.lock(entry.fingerprint);
         self.tend(&mut shard, entry.fingerprint.id, call.now);
@@ -243,13 +253,13 @@ impl Memory {
 
     /// Prefetches the key's slot, with `LINES` cache lines of the table, and the lock of its shard.
     #[inline]
-    pub(crate) fn prefetch<const LINES: usize>(&self, fingerprint: Fingerprint) -> SlotRef<'_> {
+    pub(crate) fn prefetch<const LINES: usize>(&self, fingerprint: KeyId) -> SlotRef<'_> {
         self.shard(fingerprint).prefetch::<LINES>(fingerprint.id)
     }
 
     /// [`prefetch`](Self::prefetch), unless the shard was never used.
     #[inline]
-    pub(crate) fn prefetch_used(&self, fingerprint: Fingerprint) {
+    pub(crate) fn prefetch_used(&self, fingerprint: KeyId) {
         if let Some(shard) = self.shards.used(self.shard_of(fingerprint)) {
             shard.prefetch::<LINES>(fingerprint.id);
         }
@@ -257,26 +267,26 @@ impl Memory {
 
     /// Returns the key's shard.
     #[inline]
-    fn shard(&self, fingerprint: Fingerprint) -> ShardRef<'_> {
+    fn shard(&self, fingerprint: KeyId) -> ShardRef<'_> {
         self.shards.at(self.shard_of(fingerprint))
     }
 
     #[inline]
-    fn call<'a>(&'a self, named: &'a Named, now: Timestamp) -> Call<'a> {
-        Call { named, registry: &self.registry, now: now.as_nanos() }
+    fn call<'a>(&'a self, named: &'a RegisteredLimit, now: Timestamp) -> ChargeContext<'a> {
+        ChargeContext { named, registry: &self.registry, now: now.as_nanos() }
     }
 
-    fn name(&self, entry: &Entry<'_>) -> Option<KeyName> {
+    fn name(&self, entry: &KeyEntry<'_>) -> Option<KeyName> {
         self.settings.names.then(|| entry.key.name())
     }
 
     #[inline]
-    fn lock(&self, fingerprint: Fingerprint) -> Locked<'_> {
+    fn lock(&self, fingerprint: KeyId) -> ShardGuard<'_> {
         self.shards.lock(self.shard_of(fingerprint))
     }
 
     #[inline]
-    fn shard_of(&self, fingerprint: Fingerprint) -> usize {
+    fn shard_of(&self, fingerprint: KeyId) -> usize {
         self.shard_at(fingerprint.place)
     }
 
@@ -306,8 +316,8 @@ impl Memory {
 
 /// A key of a limiter: what finds its state, and its name should it be new.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'a> {
-    pub(crate) named: &'a Named,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) key: &'a dyn Name,
+pub(crate) struct KeyEntry<'a> {
+    pub(crate) named: &'a RegisteredLimit,
+    pub(crate) fingerprint: KeyId,
+    pub(crate) key: &'a dyn WriteKey,
 }

@@ -4,7 +4,7 @@ use crate::key::KeyName;
 
 /// A heap of names. A name is found by where it begins, plus one; 0 is no name.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct KeyNames {
     bytes: Vec<u8>,
     /// Bytes of names whose keys are gone.
     dead: usize,
@@ -19,9 +19,9 @@ const LEAST_SLACK: usize = 256;
 /// Below this, dead names are not worth copying the others.
 const WORTH_COMPACTING: usize = 4096;
 
-impl Names {
-    pub(super) fn with_room_for(bytes: usize) -> Names {
-        Names { bytes: Vec::with_capacity(bytes + bytes / 16), dead: 0 }
+impl KeyNames {
+    pub(super) fn with_room_for(bytes: usize) -> KeyNames {
+        KeyNames { bytes: Vec::with_capacity(bytes + bytes / 16), dead: 0 }
     }
 
     /// Gives back what was reserved for names that are gone.

@@ -1,8 +1,8 @@
 //! Observed states: the states of keys before a charge, from which decisions are computed later.
 
-use super::Named;
-use super::shard::Call;
-use crate::algorithm::{StateRef, Words};
+use super::RegisteredLimit;
+use super::shard::ChargeContext;
+use crate::algorithm::{StateRef, StateWords};
 use crate::decision::{Decision, Figures, PlainFigures};
 use crate::limit::Plan;
 use crate::time::Timestamp;
@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObservedState {
     kind: ObservedKind,
-    numbers: Words,
+    numbers: StateWords,
     /// Of figures: the wait until more remains.
     next_after: u64,
 }
@@ -36,12 +36,16 @@ impl ObservedState {
         ObservedState { kind: ObservedKind::State, numbers: [0; 3], next_after: 0 };
 
     #[inline(always)]
-    pub(super) fn of_words(numbers: Words) -> ObservedState {
+    pub(super) fn of_words(numbers: StateWords) -> ObservedState {
         ObservedState { numbers, ..ObservedState::FRESH }
     }
 
     /// Observes `state` with a charge of `cost`.
-    pub(super) fn of_state(state: StateRef<'_>, call: &Call<'_>, cost: u64) -> ObservedState {
+    pub(super) fn of_state(
+        state: StateRef<'_>,
+        call: &ChargeContext<'_>,
+        cost: u64,
+    ) -> ObservedState {
         match state {
             StateRef::Words(words) => ObservedState::of_words(words),
             StateRef::Log(_) => {
@@ -83,7 +87,7 @@ impl ObservedState {
 /// A charge that was decided, and the state before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeRecord<'a> {
-    pub(crate) named: &'a Named,
+    pub(crate) named: &'a RegisteredLimit,
     pub(crate) cost: u64,
     pub(crate) now: Timestamp,
     pub(crate) observed: ObservedState,

@@ -4,15 +4,15 @@ use smallvec::SmallVec;
 
 use super::observed::{ChargeRecord, ObservedState};
 use super::pending_charge::{INLINE, PendingCharge, PerCharge};
-use super::shard::{Call, Shard};
+use super::shard::{ChargeContext, Shard};
 use super::{Memory, WhenFull};
 use crate::bounds::EVICTION_SAMPLE;
-use crate::key::Fingerprint;
+use crate::key::KeyId;
 use crate::sync::Ordering;
 
 /// What the keys of one request leave to its next.
 #[derive(Debug, Default)]
-struct Outlook {
+struct RoomPlan {
     /// Keys, by shard and id, that make no room: the request's own, and what has made room for
     /// others of it.
     passed: SmallVec<[(usize, u64); INLINE]>,
@@ -24,9 +24,9 @@ struct Outlook {
 impl Memory {
     /// How long until there is room for a new key, where a charge would be denied for want of it.
     #[inline]
-    pub(super) fn no_room(&self, fingerprint: Fingerprint, call: &Call<'_>) -> Option<u64> {
+    pub(super) fn no_room(&self, fingerprint: KeyId, call: &ChargeContext<'_>) -> Option<u64> {
         if self.denies_new() {
-            self.foresee(fingerprint, call, &mut Outlook::default())
+            self.foresee(fingerprint, call, &mut RoomPlan::default())
         } else {
             None
         }
@@ -34,7 +34,7 @@ impl Memory {
 
     #[inline]
     fn denies_new(&self) -> bool {
-        self.settings.when_full == WhenFull::DenyNew && self.free_places() == 0
+        self.settings.when_full == WhenFull::DenyNewKeys && self.free_places() == 0
     }
 
     fn free_places(&self) -> usize {
@@ -45,9 +45,9 @@ impl Memory {
     #[cold]
     fn foresee(
         &self,
-        fingerprint: Fingerprint,
-        call: &Call<'_>,
-        outlook: &mut Outlook,
+        fingerprint: KeyId,
+        call: &ChargeContext<'_>,
+        outlook: &mut RoomPlan,
     ) -> Option<u64> {
         if outlook.free == 0 {
             let turn = self.cursor.load(Ordering::Relaxed).wrapping_add(outlook.turns);
@@ -73,15 +73,15 @@ impl Memory {
     /// Where room is looked for: in the key's shard, and in one in turn.
     pub(super) fn sweeps(
         &self,
-        Fingerprint { id, place }: Fingerprint,
+        KeyId { id, place }: KeyId,
         turn: usize,
-    ) -> impl Iterator<Item = Sweep> + use<> {
+    ) -> impl Iterator<Item = ReclaimScan> + use<> {
         let most = 4 * EVICTION_SAMPLE;
-        let own = self.shard_of(Fingerprint { id, place });
+        let own = self.shard_of(KeyId { id, place });
         let turn = turn % self.shards.len();
-        let sweeps = [own, turn].map(|shard| Sweep { shard, from: id, most });
+        let sweeps = [own, turn].map(|shard| ReclaimScan { shard, from: id, most });
         match own == turn {
-            true => [Some(Sweep { shard: own, from: id, most: 2 * most }), None],
+            true => [Some(ReclaimScan { shard: own, from: id, most: 2 * most }), None],
             false => sweeps.map(Some),
         }
         .into_iter()
@@ -91,7 +91,7 @@ impl Memory {
 
 /// Part of a shard to be looked through.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sweep {
+pub(super) struct ReclaimScan {
     pub(super) shard: usize,
     /// From where this id belongs onwards.
     from: u64,
@@ -102,8 +102,8 @@ pub(super) struct Sweep {
 /// The ids of states that are as good as new, out of a sweep past those that `passes` names.
 pub(super) fn worthless(
     shard: &Shard,
-    sweep: &Sweep,
-    call: &Call<'_>,
+    sweep: &ReclaimScan,
+    call: &ChargeContext<'_>,
     passes: impl Fn(u64) -> bool,
 ) -> Vec<u64> {
     call.registry.with(|limits| {
@@ -111,7 +111,7 @@ pub(super) fn worthless(
         let others = all.filter(|index| !passes(shard.table.row(*index).id));
         let worthless = others.take(sweep.most).filter(|index| {
             let named = limits.get(shard.table.limit(*index));
-            named.is_none_or(|named| shard.is_worthless(*index, named, call.now))
+            named.is_none_or(|named| shard.is_fresh(*index, named, call.now))
         });
         worthless.map(|index| shard.table.row(index).id).collect()
     })
@@ -131,10 +131,10 @@ pub(super) fn deny_without_room(
     }
     let wanted = new.iter().filter(|new| **new).count();
     let free = memory.free_places();
-    if memory.settings.when_full != WhenFull::DenyNew || wanted <= free {
+    if memory.settings.when_full != WhenFull::DenyNewKeys || wanted <= free {
         return;
     }
-    let mut outlook = Outlook::default();
+    let mut outlook = RoomPlan::default();
     outlook.passed.extend(charges.iter().map(|of| (of.shard(), of.entry.fingerprint.id)));
     // Places that are free are claimed in the order of the locks.
     let mut claiming: PerCharge<usize> = (0..new.len()).filter(|at| new[*at]).collect();

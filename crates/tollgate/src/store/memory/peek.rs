@@ -1,15 +1,15 @@
 //! Decisions and the status of one key, without taking and without allocating a shard.
 
-use super::line::Locked;
-use super::shard::Call;
-use super::{Entry, Memory};
-use crate::decision::{Decision, Figures, Status};
-use crate::key::Fingerprint;
+use super::line::ShardGuard;
+use super::shard::ChargeContext;
+use super::{KeyEntry, Memory};
+use crate::decision::{Decision, Figures, KeyStatus};
+use crate::key::KeyId;
 use crate::time::Timestamp;
 
 impl Memory {
     /// Decides without taking: allowed or not as `charge` would say, the rest as the key stands.
-    pub(crate) fn peek(&self, entry: &Entry<'_>, now: Timestamp, cost: u64) -> Decision {
+    pub(crate) fn peek(&self, entry: &KeyEntry<'_>, now: Timestamp, cost: u64) -> Decision {
         let call = self.call(entry.named, now);
         let mut shard = self.lock_used(entry.fingerprint);
         if let Some(shard) = &mut shard {
@@ -30,30 +30,30 @@ impl Memory {
     }
 
     /// How the key stands.
-    pub(crate) fn status(&self, entry: &Entry<'_>, now: Timestamp) -> Status {
+    pub(crate) fn status(&self, entry: &KeyEntry<'_>, now: Timestamp) -> KeyStatus {
         let mut shard = self.lock_used(entry.fingerprint);
         if let Some(shard) = &mut shard {
             self.tend(shard, entry.fingerprint.id, now.as_nanos());
         }
         let index = index(shard.as_ref(), entry.fingerprint);
-        Status::new(look(shard.as_ref(), &self.call(entry.named, now), index, [0, 1]))
+        KeyStatus::new(look(shard.as_ref(), &self.call(entry.named, now), index, [0, 1]))
     }
 
     /// Locks the shard of a key, unless it was never used.
-    fn lock_used(&self, fingerprint: Fingerprint) -> Option<Locked<'_>> {
+    fn lock_used(&self, fingerprint: KeyId) -> Option<ShardGuard<'_>> {
         self.shards.lock_used(self.shard_of(fingerprint))
     }
 }
 
 /// The index of a key in its shard, if it is known.
-fn index(shard: Option<&Locked<'_>>, fingerprint: Fingerprint) -> Option<usize> {
+fn index(shard: Option<&ShardGuard<'_>>, fingerprint: KeyId) -> Option<usize> {
     shard.and_then(|shard| shard.table.find(fingerprint.id).ok())
 }
 
 /// The figures of decisions on each of `costs` for the key at `index` or a new one, none of them taken.
 fn look(
-    shard: Option<&Locked<'_>>,
-    call: &Call<'_>,
+    shard: Option<&ShardGuard<'_>>,
+    call: &ChargeContext<'_>,
     index: Option<usize>,
     costs: [u64; 2],
 ) -> [Figures; 2] {

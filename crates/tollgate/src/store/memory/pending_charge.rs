@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::fast_path::KnownKey;
 use super::home::LINES_IN_FEW;
 use super::line::SlotRef;
-use super::{Entry, Memory};
+use super::{KeyEntry, Memory};
 use crate::limit::Limit;
 
 /// The number of charges that are decided without an allocation.
@@ -21,13 +21,13 @@ pub(super) type PerCharge<T> = SmallVec<[T; INLINE]>;
 pub(crate) struct PendingCharge<'a> {
     pub(super) memory: &'a Memory,
     pub(super) slot: SlotRef<'a>,
-    pub(crate) entry: Entry<'a>,
+    pub(crate) entry: KeyEntry<'a>,
     pub(super) cost: u64,
 }
 
 impl<'a> PendingCharge<'a> {
     #[inline]
-    pub(crate) fn new(memory: &'a Memory, entry: Entry<'a>, cost: u64) -> PendingCharge<'a> {
+    pub(crate) fn new(memory: &'a Memory, entry: KeyEntry<'a>, cost: u64) -> PendingCharge<'a> {
         let slot = memory.prefetch::<LINES_IN_FEW>(entry.fingerprint);
         PendingCharge { memory, slot, entry, cost }
     }

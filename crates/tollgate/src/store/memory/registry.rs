@@ -15,7 +15,7 @@ use crate::sync::{AtomicU64, Ordering, RwLock, fence, read, write};
 
 /// A limiter's name and its limit.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct RegisteredLimit {
     pub(crate) limiter: Arc<str>,
     pub(crate) limit: Limit,
     pub(crate) plan: Plan,
@@ -37,25 +37,25 @@ pub(super) struct FastBucket {
 
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    known: RwLock<Known>,
+    known: RwLock<RegistryInner>,
     /// How many states of these limits were re-dated.
     redated: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    by_number: Vec<Option<Arc<Named>>>,
-    by_name: HashMap<Name, Arc<Named>>,
+struct RegistryInner {
+    by_number: Vec<Option<Arc<RegisteredLimit>>>,
+    by_name: HashMap<LimitIdentity, Arc<RegisteredLimit>>,
     /// Those that were put out and not yet struck out.
-    leaving: HashMap<Name, Arc<Named>>,
+    leaving: HashMap<LimitIdentity, Arc<RegisteredLimit>>,
     /// Numbers of limits that were struck out.
     free: Vec<u32>,
 }
 
 /// What a limit is found by: the name of its limiter, and the limit.
-type Name = (Arc<str>, Limit);
+type LimitIdentity = (Arc<str>, Limit);
 
-fn name(named: &Named) -> Name {
+fn name(named: &RegisteredLimit) -> LimitIdentity {
     (named.limiter.clone(), named.limit.clone())
 }
 
@@ -64,10 +64,14 @@ const OURS: usize = 2;
 
 impl Registry {
     /// The limit of a limiter; registers it if it is new.
-    pub(super) fn register(&self, limiter: &str, limit: &Limit) -> Result<Arc<Named>, LimitError> {
+    pub(super) fn register(
+        &self,
+        limiter: &str,
+        limit: &Limit,
+    ) -> Result<Arc<RegisteredLimit>, LimitError> {
         let plan = Plan::new(limit)?;
         let mut known = write(&self.known);
-        let name: Name = (Arc::from(limiter), limit.clone());
+        let name: LimitIdentity = (Arc::from(limiter), limit.clone());
         if let Some(named) = known.by_name.get(&name) {
             return Ok(named.clone());
         }
@@ -83,7 +87,7 @@ impl Registry {
             (Plan::Bucket(bucket), Some(tag)) => Some(FastBucket { bucket: *bucket, tag }),
             _ => None,
         };
-        let named = Arc::new(Named { limiter, limit, plan, packs, number, fast_bucket });
+        let named = Arc::new(RegisteredLimit { limiter, limit, plan, packs, number, fast_bucket });
         known.by_number[number as usize - 1] = Some(named.clone());
         known.by_name.insert(name, named.clone());
         Ok(named)
@@ -91,7 +95,7 @@ impl Registry {
 
     /// Puts those out that nobody holds but the registry and `held`, which the caller has alone, and
     /// says which.
-    pub(super) fn put_out(&self, held: &[&Arc<Named>]) -> Vec<Arc<Named>> {
+    pub(super) fn put_out(&self, held: &[&Arc<RegisteredLimit>]) -> Vec<Arc<RegisteredLimit>> {
         let mut times: HashMap<u32, usize> = HashMap::new();
         held.iter().for_each(|named| *times.entry(named.number).or_default() += 1);
         let mut known = write(&self.known);
@@ -119,8 +123,8 @@ impl Registry {
     /// know, and says which.
     pub(super) fn strike_out(
         &self,
-        leaving: &[Arc<Named>],
-        has_states: impl Fn(&Named) -> bool,
+        leaving: &[Arc<RegisteredLimit>],
+        has_states: impl Fn(&RegisteredLimit) -> bool,
     ) -> Vec<u32> {
         let mut known = write(&self.known);
         let mut gone = Vec::new();
@@ -139,7 +143,7 @@ impl Registry {
         gone
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<Arc<Named>> {
+    pub(super) fn get(&self, number: u32) -> Option<Arc<RegisteredLimit>> {
         self.with(|limits| limits.get(number).cloned())
     }
 
@@ -154,17 +158,17 @@ impl Registry {
     }
 
     /// All of them, in the order of their numbers, of which some may be missing.
-    pub(super) fn all(&self) -> Vec<Arc<Named>> {
+    pub(super) fn all(&self) -> Vec<Arc<RegisteredLimit>> {
         self.with(|limits| limits.0.iter().flatten().cloned().collect())
     }
 
     /// Looks many up under one lock, which may be taken while shards are locked, never before.
-    pub(super) fn with<T>(&self, look: impl FnOnce(Limits<'_>) -> T) -> T {
-        look(Limits(&read(&self.known).by_number))
+    pub(super) fn with<T>(&self, look: impl FnOnce(RegisteredLimits<'_>) -> T) -> T {
+        look(RegisteredLimits(&read(&self.known).by_number))
     }
 }
 
-impl Known {
+impl RegistryInner {
     /// A number that no limit has.
     fn next_number(&mut self) -> Result<u32, LimitError> {
         if let Some(number) = self.free.pop() {
@@ -179,10 +183,10 @@ impl Known {
 
 /// The registered limits.
 #[derive(Clone, Copy)]
-pub(super) struct Limits<'a>(&'a [Option<Arc<Named>>]);
+pub(super) struct RegisteredLimits<'a>(&'a [Option<Arc<RegisteredLimit>>]);
 
-impl<'a> Limits<'a> {
-    pub(super) fn get(self, number: u32) -> Option<&'a Arc<Named>> {
+impl<'a> RegisteredLimits<'a> {
+    pub(super) fn get(self, number: u32) -> Option<&'a Arc<RegisteredLimit>> {
         self.0.get(number.checked_sub(1)? as usize)?.as_ref()
     }
 }

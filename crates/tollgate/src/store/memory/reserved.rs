@@ -10,40 +10,40 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use super::line::Locked;
-use super::shard::Call;
-use super::{Memory, Named};
-use crate::algorithm::{State, StateMut, Taken};
+use super::line::ShardGuard;
+use super::shard::ChargeContext;
+use super::{Memory, RegisteredLimit};
+use crate::algorithm::{State, StateMut, TakenAt};
 use crate::bounds::MAX_PARTS;
-use crate::key::Fingerprint;
+use crate::key::KeyId;
 use crate::limit::Plan;
-use crate::reservation::Ticket;
+use crate::reservation::ReservationId;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
 /// What is reserved of the keys of one shard.
 #[derive(Debug, Default)]
-pub(super) struct Reserved {
+pub(super) struct HeldUnits {
     /// How many keys have open reservations, so that most calls need not look.
     keys: AtomicUsize,
     /// By key, in the order in which they were taken; and so by `low`, the least first.
-    parts: OnceLock<Box<Mutex<Parts>>>,
+    parts: OnceLock<Box<Mutex<HeldParts>>>,
 }
 
-type Parts = BTreeMap<u64, Vec<Part>>;
+type HeldParts = BTreeMap<u64, Vec<HeldPart>>;
 
 /// Units that a reservation has just taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReservedUnits {
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: ReservationId,
     pub(crate) units: u64,
 }
 
 /// Units that a reservation took at one moment.
 #[derive(Clone, Debug)]
-struct Part {
-    ticket: Ticket,
-    named: Arc<Named>,
+struct HeldPart {
+    ticket: ReservationId,
+    named: Arc<RegisteredLimit>,
     units: u64,
     taken_at: Timestamp,
     /// The least that was owed in all since; nothing once the key was made new.
@@ -52,7 +52,7 @@ struct Part {
     ends: u64,
 }
 
-impl Reserved {
+impl HeldUnits {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         // Relaxed: written and read under the shard's lock; who reads it without sees what
@@ -61,14 +61,14 @@ impl Reserved {
     }
 
     /// Adds what a key has just taken; the shard's lock is held.
-    fn add(&self, id: u64, part: Part) {
+    fn add(&self, id: u64, part: HeldPart) {
         let mut all = lock(self.parts.get_or_init(Box::default));
         add(all.entry(id).or_default(), part);
         self.keys.store(all.len(), Ordering::Relaxed);
     }
 
     /// Changes what is reserved of a key, if anything is; the shard's lock is held.
-    fn change<T>(&self, id: u64, change: impl FnOnce(&mut Vec<Part>) -> T) -> Option<T> {
+    fn change<T>(&self, id: u64, change: impl FnOnce(&mut Vec<HeldPart>) -> T) -> Option<T> {
         let mut all = lock(self.parts.get()?);
         let parts = all.get_mut(&id)?;
         let changed = change(parts);
@@ -82,7 +82,7 @@ impl Reserved {
     /// The keys of which something has timed out by `now`.
     fn expired(&self, now: Timestamp) -> Vec<u64> {
         let Some(all) = self.parts.get() else { return Vec::new() };
-        let expired = |parts: &[Part]| parts.iter().any(|part| part.ticket.is_expired(now));
+        let expired = |parts: &[HeldPart]| parts.iter().any(|part| part.ticket.is_expired(now));
         lock(all).iter().filter(|(_, parts)| expired(parts)).map(|(id, _)| *id).collect()
     }
 }
@@ -91,14 +91,14 @@ impl Memory {
     /// To be called with the shard of a key locked before anything is done to the key: what has
     /// timed out is given back, and how low it was is remembered.
     #[inline(always)]
-    pub(super) fn tend(&self, shard: &mut Locked<'_>, id: u64, now: u64) {
+    pub(super) fn tend(&self, shard: &mut ShardGuard<'_>, id: u64, now: u64) {
         if !shard.reserved().is_empty() {
             self.tend_reserved(shard, id, Timestamp::from_nanos(now));
         }
     }
 
     #[cold]
-    fn tend_reserved(&self, shard: &mut Locked<'_>, id: u64, now: Timestamp) {
+    fn tend_reserved(&self, shard: &mut ShardGuard<'_>, id: u64, now: Timestamp) {
         shard.reserved().change(id, |parts| {
             self.lower(shard, id, now, parts);
             if parts.iter().any(|part| part.ticket.is_expired(now)) {
@@ -118,14 +118,14 @@ impl Memory {
     /// that the result does not depend on when the key was looked at.
     fn comes_back(
         &self,
-        shard: &Locked<'_>,
+        shard: &ShardGuard<'_>,
         (id, now): (u64, Timestamp),
-        parts: &[Part],
+        parts: &[HeldPart],
     ) -> Vec<bool> {
         let mut comes_back = vec![true; parts.len()];
         let Ok(index) = shard.table.find(id) else { return comes_back };
         let limit = shard.table.limit(index);
-        let is_due = |part: &Part| part.ticket.is_expired(now) && part.named.number == limit;
+        let is_due = |part: &HeldPart| part.ticket.is_expired(now) && part.named.number == limit;
         let mut due: Vec<usize> =
             (0..parts.len()).filter(|number| is_due(&parts[*number])).collect();
         let Some(named) = due.first().map(|number| &parts[*number].named) else {
@@ -136,7 +136,7 @@ impl Memory {
         else {
             return comes_back;
         };
-        if !bucket.shapes() {
+        if !bucket.is_queue() {
             return comes_back;
         }
         due.sort_unstable_by_key(|number| (parts[*number].ticket.until, Reverse(*number)));
@@ -151,7 +151,7 @@ impl Memory {
     }
 
     /// Gives back what has timed out of all keys of a shard.
-    pub(super) fn tend_shard(&self, shard: &mut Locked<'_>, now: Timestamp) {
+    pub(super) fn tend_shard(&self, shard: &mut ShardGuard<'_>, now: Timestamp) {
         if !shard.reserved().is_empty() {
             for id in shard.reserved().expired(now) {
                 self.tend_reserved(shard, id, now);
@@ -160,7 +160,7 @@ impl Memory {
     }
 
     /// Gives back what has timed out of a key.
-    pub(super) fn give_back_expired_of(&self, fingerprint: Fingerprint, now: Timestamp) {
+    pub(super) fn give_back_expired_of(&self, fingerprint: KeyId, now: Timestamp) {
         self.tend(&mut self.lock(fingerprint), fingerprint.id, now.as_nanos());
         self.waiting.nudge(fingerprint);
     }
@@ -168,8 +168,8 @@ impl Memory {
     /// Holds units that a key has just taken. Returns `false` if the key is not counted.
     pub(crate) fn hold(
         &self,
-        named: &Named,
-        fingerprint: Fingerprint,
+        named: &RegisteredLimit,
+        fingerprint: KeyId,
         now: Timestamp,
         reserved: ReservedUnits,
     ) -> bool {
@@ -181,9 +181,9 @@ impl Memory {
     /// [`hold`](Self::hold) of a key whose shard is locked.
     pub(super) fn hold_in(
         &self,
-        shard: &Locked<'_>,
+        shard: &ShardGuard<'_>,
         id: u64,
-        call: &Call<'_>,
+        call: &ChargeContext<'_>,
         ReservedUnits { ticket, units }: ReservedUnits,
     ) -> bool {
         let (Ok(index), Some(named)) = (shard.table.find(id), self.limit(call.named.number)) else {
@@ -191,7 +191,7 @@ impl Memory {
         };
         let state = shard.copy(index, call);
         let seen = Timestamp::from_nanos(named.plan.seen(state.as_ref()));
-        let part = Part {
+        let part = HeldPart {
             ticket,
             units,
             taken_at: Timestamp::from_nanos(call.now).max(seen),
@@ -204,17 +204,22 @@ impl Memory {
     }
 
     /// Whether a reservation is open.
-    pub(crate) fn is_held(&self, fingerprint: Fingerprint, ticket: Ticket, now: Timestamp) -> bool {
+    pub(crate) fn is_held(
+        &self,
+        fingerprint: KeyId,
+        ticket: ReservationId,
+        now: Timestamp,
+    ) -> bool {
         let mut shard = self.lock(fingerprint);
         self.tend(&mut shard, fingerprint.id, now.as_nanos());
-        let is_own = |part: &Part| part.ticket == ticket;
+        let is_own = |part: &HeldPart| part.ticket == ticket;
         let held = shard.reserved().change(fingerprint.id, |parts| parts.iter().any(is_own));
         held == Some(true)
     }
 
     /// When the first reservation of the key times out, if it has any.
-    pub(crate) fn held_until(&self, fingerprint: Fingerprint) -> Option<Timestamp> {
-        let first = |parts: &mut Vec<Part>| parts.iter().map(|part| part.ticket.until).min();
+    pub(crate) fn held_until(&self, fingerprint: KeyId) -> Option<Timestamp> {
+        let first = |parts: &mut Vec<HeldPart>| parts.iter().map(|part| part.ticket.until).min();
         self.lock(fingerprint).reserved().change(fingerprint.id, first)?
     }
 
@@ -222,8 +227,8 @@ impl Memory {
     /// first. How many it keeps; `None` if it had ended, or timed out, before.
     pub(crate) fn end(
         &self,
-        fingerprint: Fingerprint,
-        (ticket, now): (Ticket, Timestamp),
+        fingerprint: KeyId,
+        (ticket, now): (ReservationId, Timestamp),
         keep: u64,
     ) -> Option<u64> {
         let mut shard = self.lock(fingerprint);
@@ -245,7 +250,7 @@ impl Memory {
     }
 
     /// Remembers how low the key is at `now`.
-    fn lower(&self, shard: &Locked<'_>, id: u64, now: Timestamp, parts: &mut [Part]) {
+    fn lower(&self, shard: &ShardGuard<'_>, id: u64, now: Timestamp, parts: &mut [HeldPart]) {
         let index = shard.table.find(id).ok();
         let mut last: Option<(u32, u128)> = None;
         for part in parts.iter_mut().rev() {
@@ -270,13 +275,13 @@ impl Memory {
     /// been taken; those taken before are owed at most what was owed beside it.
     fn give_back_parts(
         &self,
-        shard: &mut Locked<'_>,
+        shard: &mut ShardGuard<'_>,
         (id, now): (u64, Timestamp),
-        parts: &mut Vec<Part>,
-        mut back: impl FnMut(usize, &Part) -> Option<u64>,
+        parts: &mut Vec<HeldPart>,
+        mut back: impl FnMut(usize, &HeldPart) -> Option<u64>,
     ) {
         let index = shard.table.find(id).ok();
-        let mut beside: Option<Owed> = None;
+        let mut beside: Option<HeldDebt> = None;
         let mut given = vec![None; parts.len()];
         for (number, (part, given)) in parts.iter_mut().zip(&mut given).enumerate().rev() {
             if let Some(beside) = beside.as_ref().and_then(|owed| owed.under(&part.named)) {
@@ -291,31 +296,31 @@ impl Memory {
                 });
             }
             *given = Some(paid);
-            beside = Some(Owed(part.low.saturating_sub(paid), Arc::clone(&part.named)));
+            beside = Some(HeldDebt(part.low.saturating_sub(paid), Arc::clone(&part.named)));
         }
         let mut given = given.into_iter();
-        let mut earlier: Option<Owed> = None;
+        let mut earlier: Option<HeldDebt> = None;
         parts.retain_mut(|part| {
             let before = earlier.as_ref().and_then(|owed| owed.under(&part.named)).unwrap_or(0);
             part.low = part.low.saturating_sub(before);
             let Some(paid) = given.next().flatten() else { return true };
-            earlier = Some(Owed(before.saturating_add(paid), Arc::clone(&part.named)));
+            earlier = Some(HeldDebt(before.saturating_add(paid), Arc::clone(&part.named)));
             false
         });
     }
 }
 
-impl Part {
+impl HeldPart {
     /// Gives back `units` of it; what is owed less for that, in parts.
     fn give_back(&self, plan: &Plan, state: StateMut<'_>, now: u64, units: u64) -> u128 {
         let Plan::Bucket(bucket) = plan else {
-            plan.give_back(state, now, Taken::At(self.taken_at), units);
+            plan.give_back(state, now, TakenAt::At(self.taken_at), units);
             return 0;
         };
         let StateMut::Words(words) = state else { return 0 };
         // Of a queue nothing comes back once somebody has been told a later turn: what is told is
         // told.
-        if bucket.shapes() && bucket.fresh_at(*words) != self.ends {
+        if bucket.is_queue() && bucket.fresh_at(*words) != self.ends {
             return 0;
         }
         bucket.pay(words, now, bucket.parts(units).min(self.low))
@@ -323,11 +328,11 @@ impl Part {
 }
 
 /// Parts of a bucket of these numbers.
-struct Owed(u128, Arc<Named>);
+struct HeldDebt(u128, Arc<RegisteredLimit>);
 
-impl Owed {
+impl HeldDebt {
     /// As many of another's, in proportion; of what is no bucket there are none.
-    fn under(&self, named: &Named) -> Option<u128> {
+    fn under(&self, named: &RegisteredLimit) -> Option<u128> {
         match (&self.1.plan, &named.plan) {
             (Plan::Bucket(_), Plan::Bucket(_)) if self.1.number == named.number => Some(self.0),
             (Plan::Bucket(from), Plan::Bucket(to)) => Some(to.in_proportion(self.0, from)),
@@ -339,20 +344,20 @@ impl Owed {
 /// Adds what was just taken. What is as if it had been taken with the part before it is one with
 /// it, and so is what would be too many: that comes back by the earlier part's moment, which never
 /// gives back too much.
-fn add(parts: &mut Vec<Part>, part: Part) {
-    let is_own = |other: &Part| other.ticket == part.ticket;
+fn add(parts: &mut Vec<HeldPart>, part: HeldPart) {
+    let is_own = |other: &HeldPart| other.ticket == part.ticket;
     let Some(place) = parts.iter().rposition(is_own) else { return parts.push(part) };
     let before = &mut parts[place];
     let units = before.units.saturating_add(part.units);
     let was_lowest = match &part.named.plan {
         Plan::Bucket(bucket) => {
-            !bucket.shapes() && part.low == before.low.saturating_add(bucket.parts(part.units))
+            !bucket.is_queue() && part.low == before.low.saturating_add(bucket.parts(part.units))
         }
         _ => part.taken_at == before.taken_at && before.low > 0,
     };
     if was_lowest {
         parts.remove(place);
-        parts.push(Part { units, ..part });
+        parts.push(HeldPart { units, ..part });
     } else if parts.iter().filter(|other| is_own(other)).count() < MAX_PARTS {
         parts.push(part);
     } else {

@@ -1,10 +1,10 @@
 //! A shard: the part of the store behind one lock.
 
-use super::names::Names;
+use super::names::KeyNames;
 use super::observed::ObservedState;
-use super::registry::{Named, Registry};
-use super::table::{Row, Shrink, Table};
-use crate::algorithm::{Packed, State, StateConversion, StateMut, StateRef};
+use super::registry::{RegisteredLimit, Registry};
+use super::table::{Shrink, Table, TableRow};
+use crate::algorithm::{PackedState, State, StateConversion, StateMut, StateRef};
 use crate::decision::{Decision, Figures};
 use crate::key::KeyName;
 use crate::limit::Plan;
@@ -16,15 +16,15 @@ pub(super) struct Shard {
 
 /// What every operation on a key needs to know: the limit that asks, and when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call<'a> {
-    pub(super) named: &'a Named,
+pub(super) struct ChargeContext<'a> {
+    pub(super) named: &'a RegisteredLimit,
     pub(super) registry: &'a Registry,
     pub(super) now: u64,
 }
 
 /// A key to be added.
 #[derive(Debug)]
-pub(super) struct NewKey {
+pub(super) struct NewEntry {
     pub(super) id: u64,
     pub(super) name: Option<KeyName>,
     pub(super) state: State,
@@ -32,18 +32,18 @@ pub(super) struct NewKey {
 
 /// Whether a table that is laid out anew drops the states that are as good as new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reclaim {
+pub(super) enum ReclaimPolicy {
     /// Those, and the memory they took.
-    Memory,
+    DropAndShrink,
     /// Those; most of their memory stays, since keys that were idle tend to come back.
-    Worthless,
-    Nothing,
+    DropFresh,
+    KeepAll,
 }
 
 impl Shard {
     /// Decides for the key at `index` and takes if it is allowed.
     #[inline(never)]
-    pub(super) fn charge(&mut self, index: usize, call: &Call<'_>, cost: u64) -> Decision {
+    pub(super) fn charge(&mut self, index: usize, call: &ChargeContext<'_>, cost: u64) -> Decision {
         // A cost that can never fit is an error, and changes nothing.
         if call.named.plan.can_fit(cost) {
             self.store_conversion(index, call);
@@ -57,7 +57,7 @@ impl Shard {
 
     /// Stores the conversion of the state at `index` if a denial does: the state then recovers under
     /// the limit of the call from now on.
-    pub(super) fn store_conversion(&mut self, index: usize, call: &Call<'_>) {
+    pub(super) fn store_conversion(&mut self, index: usize, call: &ChargeContext<'_>) {
         if let Some(conversion) = self.conversion(index, call)
             && conversion.is_stored_by_denial
         {
@@ -66,7 +66,7 @@ impl Shard {
     }
 
     /// Decides for the key at `index`.
-    pub(super) fn decide(&self, index: usize, call: &Call<'_>, cost: u64) -> Figures {
+    pub(super) fn decide(&self, index: usize, call: &ChargeContext<'_>, cost: u64) -> Figures {
         let plan = &call.named.plan;
         match self.conversion(index, call) {
             Some(conversion) => plan.decide(conversion.state.as_ref(), call.now, cost),
@@ -75,7 +75,12 @@ impl Shard {
     }
 
     /// Observes the state at `index` with a charge of `cost`.
-    pub(super) fn observe(&self, index: usize, call: &Call<'_>, cost: u64) -> ObservedState {
+    pub(super) fn observe(
+        &self,
+        index: usize,
+        call: &ChargeContext<'_>,
+        cost: u64,
+    ) -> ObservedState {
         match self.conversion(index, call) {
             Some(conversion) => ObservedState::of_state(conversion.state.as_ref(), call, cost),
             None => ObservedState::of_state(self.state(index, call.named), call, cost),
@@ -83,7 +88,12 @@ impl Shard {
     }
 
     /// Decides for the key at `index`, or for a fresh one.
-    pub(super) fn decide_at(&self, index: Option<usize>, call: &Call<'_>, cost: u64) -> Figures {
+    pub(super) fn decide_at(
+        &self,
+        index: Option<usize>,
+        call: &ChargeContext<'_>,
+        cost: u64,
+    ) -> Figures {
         match index {
             Some(index) => self.decide(index, call, cost),
             None => call.named.plan.decide_fresh(call.now, cost),
@@ -91,12 +101,12 @@ impl Shard {
     }
 
     /// Takes for the key at `index`.
-    pub(super) fn take(&mut self, index: usize, call: &Call<'_>, cost: u64) {
+    pub(super) fn take(&mut self, index: usize, call: &ChargeContext<'_>, cost: u64) {
         self.change(index, call, |plan, state| plan.take(state, call.now, cost));
     }
 
     /// A copy of the state of the key at `index`.
-    pub(super) fn copy(&self, index: usize, call: &Call<'_>) -> State {
+    pub(super) fn copy(&self, index: usize, call: &ChargeContext<'_>) -> State {
         match self.conversion(index, call) {
             Some(conversion) => conversion.state,
             None => self.state(index, call.named).to_owned(),
@@ -107,10 +117,10 @@ impl Shard {
     pub(super) fn change(
         &mut self,
         index: usize,
-        call: &Call<'_>,
+        call: &ChargeContext<'_>,
         change: impl FnOnce(&Plan, StateMut<'_>),
     ) {
-        let Named { plan, packs, .. } = call.named;
+        let RegisteredLimit { plan, packs, .. } = call.named;
         if let Some(conversion) = self.conversion(index, call) {
             self.replace(index, call, conversion);
         }
@@ -129,7 +139,7 @@ impl Shard {
     }
 
     /// The state at `index`, which was made under `named`.
-    pub(super) fn state(&self, index: usize, named: &Named) -> StateRef<'_> {
+    pub(super) fn state(&self, index: usize, named: &RegisteredLimit) -> StateRef<'_> {
         let packed = self.table.words(index);
         if named.packs {
             return StateRef::Words(named.plan.unpack(packed));
@@ -142,7 +152,7 @@ impl Shard {
     /// The state at `index` under the limit of the call, if it was made under another one or the
     /// clock moved back by more than the horizon.
     #[inline]
-    fn conversion(&self, index: usize, call: &Call<'_>) -> Option<StateConversion> {
+    fn conversion(&self, index: usize, call: &ChargeContext<'_>) -> Option<StateConversion> {
         let plan = &call.named.plan;
         if self.table.limit(index) == call.named.number {
             let state = self.state(index, call.named);
@@ -159,7 +169,7 @@ impl Shard {
     }
 
     /// Replaces the state at `index` with its conversion to the limit of the call.
-    fn replace(&mut self, index: usize, call: &Call<'_>, conversion: StateConversion) {
+    fn replace(&mut self, index: usize, call: &ChargeContext<'_>, conversion: StateConversion) {
         if conversion.is_redated {
             call.registry.count_redated();
         }
@@ -170,8 +180,13 @@ impl Shard {
 
     /// Adds a key that `find` has not found, and whose place the caller has claimed. Returns how
     /// many worthless states were reclaimed on the way.
-    pub(super) fn insert(&mut self, key: NewKey, call: &Call<'_>, reclaim: Reclaim) -> usize {
-        let NewKey { id, name, state } = key;
+    pub(super) fn insert(
+        &mut self,
+        key: NewEntry,
+        call: &ChargeContext<'_>,
+        reclaim: ReclaimPolicy,
+    ) -> usize {
+        let NewEntry { id, name, state } = key;
         let mut reclaimed = 0;
         let aside = self.table.aside.as_ref();
         if self.table.is_full() || aside.is_some_and(|aside| aside.names.wants_compacting()) {
@@ -184,7 +199,7 @@ impl Shard {
             let place = name.as_ref().map_or(0, |name| {
                 self.table.aside.get_or_insert_default().names.add(name.as_bytes())
             });
-            if self.table.insert(at, Row { id, words, limit: call.named.number, place }) {
+            if self.table.insert(at, TableRow { id, words, limit: call.named.number, place }) {
                 return reclaimed;
             }
             // A run has reached the end of the table, which is then laid out with more room.
@@ -206,11 +221,16 @@ impl Shard {
     }
 
     /// Lays the table out anew without the states that are as good as new, and says how many.
-    pub(super) fn rebuild(&mut self, registry: &Registry, now: u64, reclaim: Reclaim) -> usize {
+    pub(super) fn rebuild(
+        &mut self,
+        registry: &Registry,
+        now: u64,
+        reclaim: ReclaimPolicy,
+    ) -> usize {
         let before = self.table.len();
         let aside = self.table.aside.as_mut();
         let old_names = aside.map(|aside| std::mem::take(&mut aside.names)).unwrap_or_default();
-        let mut names = Names::with_room_for(old_names.live_bytes());
+        let mut names = KeyNames::with_room_for(old_names.live_bytes());
         let mut kept = Vec::with_capacity(before);
         let mut worthless = Vec::new();
         registry.with(|limits| {
@@ -218,13 +238,13 @@ impl Shard {
                 let row = self.table.row(index);
                 let named = limits.get(row.limit);
                 let keeps =
-                    |named| reclaim == Reclaim::Nothing || !self.is_worthless(index, named, now);
+                    |named| reclaim == ReclaimPolicy::KeepAll || !self.is_fresh(index, named, now);
                 if named.is_some_and(|named| keeps(named)) {
                     let place = match row.place {
                         0 => 0,
                         place => names.add(old_names.get(place)),
                     };
-                    kept.push(Row { place, ..row });
+                    kept.push(TableRow { place, ..row });
                 } else if named.is_some_and(|named| !named.packs) {
                     worthless.push(row.words[0]);
                 }
@@ -235,13 +255,14 @@ impl Shard {
             names.trim();
             aside.names = names;
         }
-        let shrinks = if reclaim == Reclaim::Memory { Shrink::Fully } else { Shrink::Slowly };
+        let shrinks =
+            if reclaim == ReclaimPolicy::DropAndShrink { Shrink::ToFit } else { Shrink::Gradual };
         self.table = std::mem::take(&mut self.table).laid_out(&kept, shrinks);
         before - kept.len()
     }
 
     /// Whether the state at `index` equals a new key's.
-    pub(super) fn is_worthless(&self, index: usize, named: &Named, now: u64) -> bool {
+    pub(super) fn is_fresh(&self, index: usize, named: &RegisteredLimit, now: u64) -> bool {
         named.plan.fresh_at(self.state(index, named)) <= now
     }
 
@@ -258,7 +279,7 @@ impl Shard {
     }
 
     /// The words that stand for `state` in a slot.
-    fn keep(&mut self, named: &Named, state: State) -> Packed {
+    fn keep(&mut self, named: &RegisteredLimit, state: State) -> PackedState {
         match state {
             State::Words(words) if named.packs => named.plan.pack(words),
             state => [self.table.aside.get_or_insert_default().states.add(state), 0],
@@ -266,7 +287,7 @@ impl Shard {
     }
 
     /// Frees what the row keeps beside the table.
-    fn forget_beside(&mut self, row: &Row, registry: &Registry) {
+    fn forget_beside(&mut self, row: &TableRow, registry: &Registry) {
         if let Some(aside) = &mut self.table.aside
             && registry.get(row.limit).is_some_and(|named| !named.packs)
         {

@@ -28,18 +28,18 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use self::chunks::{ChunkReader, ChunkWriter};
-use self::listing::Listing;
+use self::listing::LimitListing;
 use self::pieces::StateReader;
 use self::records::{RecordReader, RecordWriter};
 pub use self::summary::SnapshotSummary;
-use super::blocks::Blocked;
-use super::shard::{Call, NewKey, Reclaim};
-use super::{Memory, Named, Settings};
+use super::blocks::BlockRecord;
+use super::shard::{ChargeContext, NewEntry, ReclaimPolicy};
+use super::{Memory, MemorySettings, RegisteredLimit};
 use crate::algorithm::State;
 use crate::bounds::KEYS_PER_SHARD;
-use crate::key::{Fingerprint, KeyName};
+use crate::key::{KeyId, KeyName};
 use crate::limit::{Limit, LimitError, Plan};
-use crate::policy::{Numbers, OverrideRecord, read_override, write_override};
+use crate::policy::{OverrideRecord, RuleLimits, read_override, write_override};
 use crate::time::Timestamp;
 
 /// Why a snapshot could not be restored.
@@ -117,7 +117,7 @@ impl Memory {
         out.bytes(&self.settings.seed)?;
         out.u64(self.settings.max_keys as u64)?;
         out.length(self.shards.len())?;
-        let mut limits = Listing::new(self.registry.all());
+        let mut limits = LimitListing::new(self.registry.all());
         out.length(limits.all().len())?;
         for named in limits.all() {
             out.limit(named)?;
@@ -146,7 +146,7 @@ impl Memory {
 
     /// A store with the state of a snapshot. `settings` say all but the seed and the shards.
     pub(crate) fn restore(
-        settings: Settings,
+        settings: MemorySettings,
         from: &mut dyn Read,
     ) -> Result<Memory, SnapshotError> {
         let mut input = RecordReader(ChunkReader::new(from)?);
@@ -160,7 +160,7 @@ impl Memory {
         if shards == 0 {
             return Err(malformed("it has no shards"));
         }
-        let mut memory = Memory::new(Settings { seed, shards, ..settings });
+        let mut memory = Memory::new(MemorySettings { seed, shards, ..settings });
         let mut summary = SnapshotSummary::new(Timestamp::from_nanos(taken_at));
         let mut limits = Vec::new();
         for _ in 0..input.length()? {
@@ -193,7 +193,7 @@ impl Memory {
     fn restore_limit(
         &self,
         input: &mut RecordReader<ChunkReader<'_>>,
-    ) -> Result<Arc<Named>, SnapshotError> {
+    ) -> Result<Arc<RegisteredLimit>, SnapshotError> {
         let (limiter, text) = (input.string()?, input.string()?);
         let limit: Limit = text.parse().map_err(|error| malformed(format!("{text:?}: {error}")))?;
         let named = self.register(&limiter, &limit);
@@ -204,7 +204,7 @@ impl Memory {
     fn restore_key(
         &self,
         input: &mut RecordReader<ChunkReader<'_>>,
-        limits: &[Arc<Named>],
+        limits: &[Arc<RegisteredLimit>],
         ahead: u64,
     ) -> Result<(), SnapshotError> {
         let (shard, id) = (input.length()?, input.u64()?);
@@ -216,7 +216,7 @@ impl Memory {
                 "a key has shard {shard} and limit {number}, neither may exceed the list"
             )));
         };
-        let id = Fingerprint::usable(id);
+        let id = KeyId::usable(id);
         let mut state = input.state()?;
         if matches!(state, State::Log(_)) != matches!(named.plan.fresh(), State::Log(_)) {
             return Err(malformed(format!("a key's state does not fit its limit {}", named.limit)));
@@ -226,8 +226,8 @@ impl Memory {
         if ahead > 0 {
             named.plan.set_back(&mut state, now.as_nanos(), ahead);
         }
-        let call = Call { named, registry: &self.registry, now: now.as_nanos() };
-        if !self.claim() && !self.make_room(Fingerprint { id, place: 0 }, &call) {
+        let call = ChargeContext { named, registry: &self.registry, now: now.as_nanos() };
+        if !self.claim() && !self.make_room(KeyId { id, place: 0 }, &call) {
             return Ok(());
         }
         let name = (self.settings.names && !name.is_empty()).then(|| KeyName::from_bytes(&name));
@@ -236,7 +236,7 @@ impl Memory {
             self.release(1);
             return Err(malformed("a key is there twice"));
         }
-        self.release(shard.insert(NewKey { id, name, state }, &call, Reclaim::Worthless));
+        self.release(shard.insert(NewEntry { id, name, state }, &call, ReclaimPolicy::DropFresh));
         Ok(())
     }
 }
@@ -248,13 +248,12 @@ impl Memory {
         input: &mut RecordReader<ChunkReader<'_>>,
         ahead: u64,
     ) -> Result<(), SnapshotError> {
-        let fingerprint =
-            Fingerprint { id: Fingerprint::usable(input.u64()?), place: input.u64()? };
+        let fingerprint = KeyId { id: KeyId::usable(input.u64()?), place: input.u64()? };
         let (rule, key) = (input.string()?.into(), KeyName::from_bytes(&input.text()?));
         let moment = |nanos: u64| Timestamp::from_nanos(nanos.saturating_sub(ahead));
         let (until, forgotten) = (moment(input.u64()?), moment(input.u64()?));
         let (times, by_hand) = (u32::from_le_bytes(input.array()?), input.array()? == [1]);
-        let blocked = Blocked { rule, key, until, times, forgotten, by_hand };
+        let blocked = BlockRecord { rule, key, until, times, forgotten, by_hand };
         let restored = self.blocks.restore(fingerprint, blocked, self.now());
         restored.map_err(|error| malformed(error.to_string()))
     }
@@ -269,8 +268,8 @@ impl Memory {
         let record =
             read_override(&record).ok_or_else(|| malformed("an override cannot be read"))?;
         let OverrideRecord::Set(set) = record else { return Ok(()) };
-        let limits = set.change.numbers.values();
-        for limit in limits.flat_map(Numbers::limits) {
+        let limits = set.change.limits.values();
+        for limit in limits.flat_map(RuleLimits::limits) {
             Plan::new(limit).map_err(|error| malformed(format!("an override: {error}")))?;
         }
         self.overrides.set(set);

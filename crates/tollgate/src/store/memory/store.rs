@@ -5,11 +5,11 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use super::{Memory, Settings, SnapshotError, SnapshotSummary, WhenFull, shards_for};
+use super::{Memory, MemorySettings, SnapshotError, SnapshotSummary, WhenFull, shards_for};
 use crate::bounds::{DEFAULT_MAX_KEYS, MAX_KEYS};
-use crate::key::Seed;
+use crate::key::HashSeed;
 use crate::limit::{Limit, LimitError};
-use crate::limiter::{Apart, Limiter};
+use crate::limiter::{Limiter, UniqueLimiter};
 use crate::policy::Client;
 use crate::time::Clock;
 
@@ -65,18 +65,19 @@ impl MemoryStore {
     /// let store = MemoryStore::builder().clock(clock.clone()).build()?;
     /// let brought = || store.limiter("brought", Limit::per_second(5));
     /// assert!(brought()?.check("ana").is_allowed());
-    /// assert!(store.forget_idle(vec![brought()?])[0].is_some(), "ana has taken one");
+    /// assert!(store.retire_idle(vec![brought()?])[0].is_some(), "ana has taken one");
     /// clock.advance(Duration::from_secs(1));
-    /// assert!(store.forget_idle(vec![brought()?])[0].is_none());
+    /// assert!(store.retire_idle(vec![brought()?])[0].is_none());
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     #[must_use = "those that are not forgotten are given back"]
-    pub fn forget_idle(&self, limiters: Vec<Limiter>) -> Vec<Option<Limiter>> {
+    pub fn retire_idle(&self, limiters: Vec<Limiter>) -> Vec<Option<Limiter>> {
         let apart: Vec<_> = limiters.into_iter().map(Limiter::taken_apart).collect();
-        let ours = |of: &&Apart| Arc::ptr_eq(&of.store().0, &self.0);
-        let held: Vec<_> = apart.iter().flatten().filter(ours).map(Apart::named).collect();
+        let ours = |of: &&UniqueLimiter| Arc::ptr_eq(&of.store().0, &self.0);
+        let held: Vec<_> = apart.iter().flatten().filter(ours).map(UniqueLimiter::named).collect();
         let gone = self.0.forget(&held);
-        let is_gone = |of: &Apart| ours(&of) && gone.binary_search(&of.named().number).is_ok();
+        let is_gone =
+            |of: &UniqueLimiter| ours(&of) && gone.binary_search(&of.named().number).is_ok();
         let left = apart.into_iter().map(|of| match of {
             Ok(apart) if is_gone(&apart) => None,
             Ok(apart) => Some(apart.together()),
@@ -126,7 +127,7 @@ impl MemoryStore {
 
     /// How many times a new key was denied or let through uncounted because the store was full, or a
     /// debt of one forgotten.
-    pub fn turned_away(&self) -> u64 {
+    pub fn rejected_new_keys(&self) -> u64 {
         self.0.turned_away()
     }
 
@@ -233,7 +234,7 @@ impl MemoryStoreBuilder {
     }
 
     /// Keeps no names: a third less memory, and lists cannot say which key is which.
-    pub fn without_names(mut self) -> MemoryStoreBuilder {
+    pub fn discard_key_names(mut self) -> MemoryStoreBuilder {
         self.names = false;
         self
     }
@@ -255,7 +256,7 @@ impl MemoryStoreBuilder {
         Ok(MemoryStore(Arc::new(Memory::restore(settings, &mut from)?)))
     }
 
-    fn settings(self) -> Result<Settings, LimitError> {
+    fn settings(self) -> Result<MemorySettings, LimitError> {
         if self.max_keys == 0 {
             return Err(LimitError::new("max_keys is 0, must be at least 1"));
         }
@@ -265,7 +266,7 @@ impl MemoryStoreBuilder {
                 self.max_keys
             )));
         }
-        Ok(Settings {
+        Ok(MemorySettings {
             clock: self.clock.unwrap_or_else(Clock::system),
             max_keys: self.max_keys,
             when_full: self.when_full,
@@ -277,8 +278,8 @@ impl MemoryStoreBuilder {
 }
 
 #[cfg(not(loom))]
-fn seed() -> Result<Seed, LimitError> {
-    let mut seed = Seed::default();
+fn seed() -> Result<HashSeed, LimitError> {
+    let mut seed = HashSeed::default();
     getrandom::fill(&mut seed).map_err(|error| {
         LimitError::new(format!("the operating system gave no random seed: {error}"))
     })?;
@@ -287,6 +288,6 @@ fn seed() -> Result<Seed, LimitError> {
 
 /// Loom replays a model again and again, and every key must find the same shard each time.
 #[cfg(loom)]
-fn seed() -> Result<Seed, LimitError> {
-    Ok(Seed::default())
+fn seed() -> Result<HashSeed, LimitError> {
+    Ok(HashSeed::default())
 }

@@ -13,10 +13,10 @@
 use std::cell::Cell;
 use std::num::NonZeroU8;
 
-use super::aside::Aside;
+use super::aside::ColdColumns;
 use super::home::{NEAR, home, homes_for, rows_for};
 use super::search::find_near;
-use crate::algorithm::Packed;
+use crate::algorithm::PackedState;
 
 /// The last byte of a tagged id.
 const TAG: u64 = 0xff;
@@ -46,7 +46,7 @@ pub(super) struct Slot {
     /// free slot has all ones: no id has, and so it is after all others.
     pub(super) tagged: u64,
     /// The state, or where beside the table it is.
-    pub(super) words: Packed,
+    pub(super) words: PackedState,
 }
 
 /// Finds the slot of a known key among the [`cells`](Table::cells) of its table, if its state was made
@@ -63,26 +63,26 @@ pub(super) fn find_known(slots: &[Cell<Slot>], id: TaggedId, start: u32) -> Opti
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shrink {
     /// By a quarter at most.
-    Slowly,
+    Gradual,
     /// To what its rows need.
-    Fully,
+    ToFit,
 }
 
 /// All that is kept of a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) id: u64,
-    pub(super) words: Packed,
+    pub(super) words: PackedState,
     /// Which limit the state was made under, as the registry numbers them.
     pub(super) limit: u32,
-    /// Where its name is, as [`Names`](super::names::Names) numbers them.
+    /// Where its name is, as [`KeyNames`](super::names::Names) numbers them.
     pub(super) place: u32,
 }
 
 pub(super) const FREE: Slot = Slot { tagged: u64::MAX, words: [u64::MAX; 2] };
 
 impl Slot {
-    pub(super) fn new(row: &Row) -> Slot {
+    pub(super) fn new(row: &TableRow) -> Slot {
         let tag = u8::try_from(row.limit).unwrap_or(0);
         Slot { tagged: row.id | u64::from(tag), words: row.words }
     }
@@ -111,7 +111,7 @@ pub(super) struct Table {
     /// How many slots are homes; the rest are the tail.
     homes: u32,
     len: u32,
-    pub(super) aside: Option<Box<Aside>>,
+    pub(super) aside: Option<Box<ColdColumns>>,
 }
 
 impl Table {
@@ -148,12 +148,12 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn words(&self, index: usize) -> Packed {
+    pub(super) fn words(&self, index: usize) -> PackedState {
         self.slots[index].words
     }
 
     #[inline]
-    pub(super) fn words_mut(&mut self, index: usize) -> &mut Packed {
+    pub(super) fn words_mut(&mut self, index: usize) -> &mut PackedState {
         &mut self.slots[index].words
     }
 
@@ -176,10 +176,10 @@ impl Table {
         }
     }
 
-    pub(super) fn row(&self, index: usize) -> Row {
+    pub(super) fn row(&self, index: usize) -> TableRow {
         let slot = &self.slots[index];
         let place = self.aside.as_ref().and_then(|aside| aside.places.get(index).copied());
-        Row {
+        TableRow {
             id: slot.id(),
             words: self.words(index),
             limit: self.limit(index),
@@ -198,7 +198,7 @@ impl Table {
     }
 
     /// Puts a row where `find` said it belongs; false if the run there reaches the end.
-    pub(super) fn insert(&mut self, at: usize, row: Row) -> bool {
+    pub(super) fn insert(&mut self, at: usize, row: TableRow) -> bool {
         let Some(free) = (at..self.slots.len()).position(|index| self.slots[index].is_free())
         else {
             return false;
@@ -219,8 +219,8 @@ impl Table {
     }
 
     /// Puts a state of another limit into a slot.
-    pub(super) fn replace(&mut self, index: usize, limit: u32, words: Packed) {
-        let row = Row { limit, words, ..self.row(index) };
+    pub(super) fn replace(&mut self, index: usize, limit: u32, words: PackedState) {
+        let row = TableRow { limit, words, ..self.row(index) };
         self.prepare_columns(&row);
         self.slots[index] = Slot::new(&row);
         if let Some(old) = self.columns().next().and_then(|limits| limits.get_mut(index)) {
@@ -229,7 +229,7 @@ impl Table {
     }
 
     /// Takes a row out and lets those move up that stand away from home because of it.
-    pub(super) fn remove(&mut self, index: usize) -> Row {
+    pub(super) fn remove(&mut self, index: usize) -> TableRow {
         let removed = self.row(index);
         let mut last = index;
         while let Some(slot) = self.slots.get(last + 1)
@@ -275,22 +275,22 @@ impl Table {
     /// The table laid out anew with these rows, which are in order, and room for a sixteenth more,
     /// or a quarter where it is small. Where keys come and go there is room for up to half: else it
     /// would be laid out whenever a sixteenth of them have gone.
-    pub(super) fn laid_out(self, rows: &[Row], shrink: Shrink) -> Table {
+    pub(super) fn laid_out(self, rows: &[TableRow], shrink: Shrink) -> Table {
         let (least, gone) = match shrink {
-            Shrink::Slowly => (self.homes as usize / 4 * 3, self.len().saturating_sub(rows.len())),
-            Shrink::Fully => (0, 0),
+            Shrink::Gradual => (self.homes as usize / 4 * 3, self.len().saturating_sub(rows.len())),
+            Shrink::ToFit => (0, 0),
         };
-        let part = if rows.len() < SMALL && shrink == Shrink::Slowly { 4 } else { 16 };
+        let part = if rows.len() < SMALL && shrink == Shrink::Gradual { 4 } else { 16 };
         let more = (rows.len() / part).max(gone.saturating_mul(8).min(rows.len() / 2));
         let room = rows.len() + more.max(2);
         self.with_homes(rows, homes_for(room).max(least))
     }
 
     /// The table laid out anew with this many homes.
-    fn with_homes(self, rows: &[Row], homes: usize) -> Table {
+    fn with_homes(self, rows: &[TableRow], homes: usize) -> Table {
         let homes_u32 = u32::try_from(homes).unwrap_or(u32::MAX);
         let mut end = 0;
-        let place = |row: &Row| {
+        let place = |row: &TableRow| {
             end = (home(row.id, homes_u32) as usize).max(end) + 1;
             end - 1
         };
@@ -309,7 +309,9 @@ impl Table {
         let homes = homes_u32;
         let mut table = Table { slots, homes, len, aside };
         rows.iter().for_each(|row| table.prepare_columns(row));
-        for (column, value) in table.columns().zip([|row: &Row| row.limit, |row: &Row| row.place]) {
+        for (column, value) in
+            table.columns().zip([|row: &TableRow| row.limit, |row: &TableRow| row.place])
+        {
             if !column.is_empty() {
                 taken.iter().zip(rows).for_each(|(index, row)| column[*index] = value(row));
             }
@@ -319,7 +321,7 @@ impl Table {
 
     /// Makes the columns that a row needs aside.
     #[inline]
-    fn prepare_columns(&mut self, row: &Row) {
+    fn prepare_columns(&mut self, row: &TableRow) {
         let needs_limits = row.limit > u32::from(u8::MAX);
         if !needs_limits && row.place == 0 {
             return;

@@ -1,13 +1,17 @@
 //! What operators ask of a store, none of it on the path of a check: lists, counts, clearing.
 
-use super::{Memory, Named};
-use crate::decision::Status;
+use super::{Memory, RegisteredLimit};
+use crate::decision::KeyStatus;
 use crate::key::KeyName;
 use crate::sync::Ordering;
 
 impl Memory {
     /// The live keys of a limiter in one shard, with how they stand; `None` past the last shard.
-    pub(crate) fn shard_keys(&self, shard: usize, named: &Named) -> Option<Vec<(KeyName, Status)>> {
+    pub(crate) fn shard_keys(
+        &self,
+        shard: usize,
+        named: &RegisteredLimit,
+    ) -> Option<Vec<(KeyName, KeyStatus)>> {
         let now = self.now();
         if shard >= self.shards.len() {
             return None;
@@ -18,7 +22,7 @@ impl Memory {
         let ours: Vec<usize> = self.registry.with(|limits| {
             let of_limiter = |index: &usize| {
                 limits.get(shard.table.limit(*index)).is_some_and(|of| {
-                    of.limiter == named.limiter && !shard.is_worthless(*index, of, call.now)
+                    of.limiter == named.limiter && !shard.is_fresh(*index, of, call.now)
                 })
             };
             shard.table.taken().filter(of_limiter).collect()
@@ -26,7 +30,7 @@ impl Memory {
         // Decided after the registry is unlocked, which a state under other numbers asks again.
         let status = |index| {
             let figures = [0, 1].map(|cost| shard.decide(index, &call, cost));
-            (shard.name(index).unwrap_or_default(), Status::new(figures))
+            (shard.name(index).unwrap_or_default(), KeyStatus::new(figures))
         };
         Some(ours.into_iter().map(status).collect())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Limit, Numbers, Policy};
+use tollgate::{Limit, Policy, RuleLimits};
 
 use super::{applying, import, only};
 
@@ -72,7 +72,7 @@ descriptors:
     let of = |address| applying(&policy, "edge", &[("remote_address", address)]);
     assert_eq!(of("192.0.2.9")[0].numbers, &Limit::fixed_window(10, Duration::from_secs(1)).into());
     assert_eq!(of("192.0.2.9")[0].key, ["192.0.2.9"]);
-    assert_eq!(of("192.0.2.1")[0].numbers, &Numbers::Unlimited);
+    assert_eq!(of("192.0.2.1")[0].numbers, &RuleLimits::Unlimited);
     assert_eq!(of("192.0.2.2"), []);
     assert_eq!(of("192.0.2.3"), []);
     let [deny] = &policy.deny[..] else { panic!("{:?}", policy.deny) };
@@ -122,7 +122,7 @@ fn units_have_the_lengths_of_the_service_and_any_case() {
         let policy = import(&format!(
             "{{domain: edge, descriptors: [{{key: k, rate_limit: {{unit: {unit}, requests_per_unit: 1_000}}}}]}}"
         ));
-        assert_eq!(policy.rules[0].numbers, Limit::fixed_window(1000, length).into());
+        assert_eq!(policy.rules[0].limits, Limit::fixed_window(1000, length).into());
         policy.validate().unwrap();
     }
 }
@@ -158,7 +158,7 @@ descriptors:
 ",
     );
     let counts: Vec<_> =
-        policy.rules.iter().map(|rule| (&*rule.name, rule.numbers.limits()[0].count())).collect();
+        policy.rules.iter().map(|rule| (&*rule.name, rule.limits.limits()[0].count())).collect();
     assert_eq!(counts, [("edge|a", 5), ("edge|b", 5), ("edge|c", 6)]);
 }
 

@@ -52,9 +52,9 @@ fn a_folder_is_refused_with_every_error_of_every_file() {
     std::fs::write(path.join("e.txt"), "not looked at").unwrap();
     std::fs::create_dir(path.join("f.yaml")).unwrap();
     let error = Policy::load_envoy_folder(path).unwrap_err();
-    let of = |name: &str| error.findings.iter().any(|finding| finding.file.ends_with(name));
+    let of = |name: &str| error.diagnostics.iter().any(|finding| finding.file.ends_with(name));
     assert!(of("a.yaml") && of("b.yml") && of("c.yaml"), "{error}");
-    assert_eq!(error.findings.len(), 3, "{error}");
+    assert_eq!(error.diagnostics.len(), 3, "{error}");
     for (name, domain) in [("a.yaml", "a"), ("b.yml", "b"), ("c.yaml", "c")] {
         std::fs::write(path.join(name), file(domain, "")).unwrap();
     }
@@ -62,8 +62,8 @@ fn a_folder_is_refused_with_every_error_of_every_file() {
     let file = path.join("a.yaml");
     let error = Policy::load_envoy_folder(&file).unwrap_err();
     let reason = std::fs::read_dir(&file).unwrap_err();
-    assert_eq!(error.findings[0].file, file.display().to_string());
-    assert_eq!(error.findings[0].message, format!("cannot be read as a folder: {reason}"));
+    assert_eq!(error.diagnostics[0].file, file.display().to_string());
+    assert_eq!(error.diagnostics[0].message, format!("cannot be read as a folder: {reason}"));
 }
 
 /// The domains that limit something, and the rejected files with whether a good version is kept.
@@ -103,7 +103,7 @@ fn file_that_is_wrong_is_rejected_and_the_others_are_loaded() {
     assert!(read.rejected[0].findings[0].message.starts_with("unknown key `nonsense`"));
     assert!(read.rejected[1].findings[0].message.contains("is also that of"));
     let error = EnvoyFolder::new(path).strict().load().unwrap_err();
-    assert_eq!(error.findings.len(), 2, "{error}");
+    assert_eq!(error.diagnostics.len(), 2, "{error}");
 }
 
 #[test]

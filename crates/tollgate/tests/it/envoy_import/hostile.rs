@@ -7,7 +7,7 @@ use tollgate::Policy;
 
 fn first_error(yaml: &str) -> String {
     let error = Policy::from_envoy("edge.yaml", yaml).expect_err("it is refused");
-    error.findings[0].to_string()
+    error.diagnostics[0].to_string()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn aliases_of_aliases_are_written_out_to_a_bound() {
     writeln!(yaml, "descriptors: *d19").unwrap();
     let error = Policy::from_envoy("edge.yaml", &yaml).expect_err("it is refused");
     let bound = "more than 100000 descriptors, split the file";
-    assert!(error.findings.iter().any(|finding| finding.message == bound), "{error}");
+    assert!(error.diagnostics.iter().any(|finding| finding.message == bound), "{error}");
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn siblings_that_exclude_each_other_are_bounded() {
 fn a_long_list_of_errors_is_cut() {
     let yaml = format!("domain: edge\ndescriptors:\n{}", "  - { k: 1 }\n".repeat(5_000));
     let error = Policy::from_envoy("edge.yaml", &yaml).expect_err("it is refused");
-    assert_eq!(error.findings.len(), 1001);
-    assert_eq!(error.findings[1000].message, "more errors follow, mend these first");
+    assert_eq!(error.diagnostics.len(), 1001);
+    assert_eq!(error.diagnostics[1000].message, "more errors follow, mend these first");
 }
 
 #[test]
@@ -109,8 +109,8 @@ proptest! {
     ) {
         if let Err(error) = Policy::from_envoy("edge.yaml", &yaml) {
             let lines = yaml.lines().count() + 1;
-            prop_assert!(!error.findings.is_empty());
-            prop_assert!(error.findings.iter().all(|finding| (1..=lines).contains(&finding.line)), "{error}");
+            prop_assert!(!error.diagnostics.is_empty());
+            prop_assert!(error.diagnostics.iter().all(|finding| (1..=lines).contains(&finding.line)), "{error}");
         }
     }
 }

@@ -9,7 +9,7 @@ mod folder;
 mod hostile;
 mod matching;
 
-use tollgate::{Condition, EnvoyDescriptor, KeyPart, Numbers, Policy, Request};
+use tollgate::{Condition, EnvoyDescriptor, KeyAttribute, Policy, Request, RuleLimits};
 
 fn import(yaml: &str) -> Policy {
     let loaded = Policy::from_envoy("edge.yaml", yaml).unwrap_or_else(|error| panic!("{error}"));
@@ -20,7 +20,7 @@ fn import(yaml: &str) -> Policy {
 #[derive(Debug, PartialEq)]
 struct Applies<'p> {
     rule: &'p str,
-    numbers: &'p Numbers,
+    numbers: &'p RuleLimits,
     shadow: bool,
     key: Vec<String>,
 }
@@ -28,18 +28,18 @@ struct Applies<'p> {
 fn applying<'p>(policy: &'p Policy, domain: &str, entries: &[(&str, &str)]) -> Vec<Applies<'p>> {
     let descriptor = EnvoyDescriptor::new(domain, entries.iter().copied());
     let request = descriptor.request();
-    let value = |part: &KeyPart| request.get(&part.attribute).map(str::to_owned);
+    let value = |part: &KeyAttribute| request.get(&part.attribute).map(str::to_owned);
     let matching = policy.rules.iter().filter(|rule| hold(&rule.matches, &request));
     matching
         .filter_map(|rule| {
             let key = rule.key.iter().map(value).collect::<Option<_>>()?;
-            Some(Applies { rule: &rule.name, numbers: &rule.numbers, shadow: rule.shadow, key })
+            Some(Applies { rule: &rule.name, numbers: &rule.limits, shadow: rule.shadow, key })
         })
         .collect()
 }
 
 fn hold(conditions: &[(String, Condition)], request: &Request<'_>) -> bool {
-    conditions.iter().all(|(attribute, condition)| condition.holds(request.get(attribute)))
+    conditions.iter().all(|(attribute, condition)| condition.matches(request.get(attribute)))
 }
 
 /// The one rule that applies and its key, or nothing.

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use tollgate::{
-    Block, Cost, Limit, ManualClock, MemoryStore, Numbers, Override, Policy, Reason, Rule,
+    BlockPolicy, Cost, Limit, ManualClock, MemoryStore, Override, Policy, Reason, Rule, RuleLimits,
 };
 
 use super::{Gate, HOUR, MINUTE, SECOND, everybody, figure, gate, hourly, passed, per_user, user};
 
-fn login(block: impl Into<Block>) -> Policy {
+fn login(block: impl Into<BlockPolicy>) -> Policy {
     let limit = Limit::sliding_log(2, MINUTE);
     Policy::new().rule(Rule::new("login").key(["user"]).limit(limit).block(block))
 }
 
 fn escalating() -> Policy {
-    login(Block::of(10 * MINUTE).times(3, HOUR))
+    login(BlockPolicy::fixed(10 * MINUTE).escalating(3, HOUR))
 }
 
 /// Uses up what a key has and is denied once more: for how long it is then blocked.
@@ -33,10 +33,10 @@ fn a_block_lasts_its_length_and_requests_do_not_prolong_it() {
     for minutes in 1..15 {
         clock.advance(MINUTE);
         let blocked = gate.check(&user("ana"));
-        assert_eq!((blocked.reason(), blocked.remaining()), (Reason::Block, 0));
+        assert_eq!((blocked.reason(), blocked.remaining()), (Reason::Blocked, 0));
         assert_eq!(blocked.retry_after(), Some((15 - minutes) * MINUTE));
         assert_eq!(blocked.reset_after(), (15 - minutes) * MINUTE);
-        assert_eq!(blocked.rules().next().unwrap().blocked(), blocked.retry_after());
+        assert_eq!(blocked.rules().next().unwrap().blocked_for(), blocked.retry_after());
     }
     clock.advance(MINUTE - Duration::from_nanos(1));
     assert!(!gate.check(&user("ana")).is_allowed());
@@ -87,7 +87,7 @@ fn a_reset_lifts_the_block_and_forgets_earlier_ones() {
     for lift in lifts {
         assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
         lift(&gate);
-        assert!(gate.blocked().is_empty());
+        assert!(gate.blocked_keys().is_empty());
         assert_eq!(passed(&gate, &user("ana"), 2), 2);
         gate.reset("login", &["ana"]);
     }
@@ -97,18 +97,21 @@ fn a_reset_lifts_the_block_and_forgets_earlier_ones() {
 fn a_reset_of_what_was_earned_leaves_a_block_by_hand() {
     let (gate, clock) = gate(escalating());
     assert_eq!(offend(&gate, "ana"), 10 * MINUTE);
-    assert!(gate.reset_earned("login", &["ana"]), "the block and what was taken");
+    assert!(gate.reset_keeping_manual_block("login", &["ana"]), "the block and what was taken");
     assert_eq!(passed(&gate, &user("ana"), 1), 1);
     assert!(gate.block("login", &["ana"], HOUR).unwrap());
-    assert!(gate.reset_earned("login", &["ana"]), "what was taken");
-    assert!(!gate.reset_earned("login", &["ana"]), "there is nothing else to reset");
+    assert!(gate.reset_keeping_manual_block("login", &["ana"]), "what was taken");
+    assert!(!gate.reset_keeping_manual_block("login", &["ana"]), "there is nothing else to reset");
     assert_eq!(gate.check(&user("ana")).retry_after(), Some(HOUR));
-    assert!(!gate.reset_earned("login", &[]) && !gate.reset_earned("nothing", &["ana"]));
+    assert!(
+        !gate.reset_keeping_manual_block("login", &[])
+            && !gate.reset_keeping_manual_block("nothing", &["ana"])
+    );
     // Also one that was earned before it was made longer by hand.
     offend(&gate, "ben");
     assert!(gate.block("login", &["ben"], HOUR).unwrap());
-    gate.reset_earned("login", &["ben"]);
-    assert_eq!(gate.check(&user("ben")).reason(), Reason::Block);
+    gate.reset_keeping_manual_block("login", &["ben"]);
+    assert_eq!(gate.check(&user("ben")).reason(), Reason::Blocked);
     clock.advance(HOUR);
     assert_eq!(passed(&gate, &user("ana"), 1), 1, "it ends with its time");
 }
@@ -133,7 +136,7 @@ fn a_key_can_be_blocked_by_hand_under_a_rule_that_blocks_nobody() {
     let (gate, clock) = gate(Policy::new().rule(per_user(5)).rule(everybody(9)));
     assert!(gate.block("per-user", &["ana"], MINUTE).unwrap());
     let ruling = gate.check(&user("ana"));
-    assert_eq!((ruling.reason(), ruling.rule()), (Reason::Block, Some("per-user")));
+    assert_eq!((ruling.reason(), ruling.decided_by_name()), (Reason::Blocked, Some("per-user")));
     assert_eq!((ruling.retry_after(), ruling.remaining()), (Some(MINUTE), 0));
     assert_eq!(figure(&ruling, "everybody"), 9, "nothing was charged");
     assert!(gate.check(&user("ben")).is_allowed());
@@ -143,20 +146,20 @@ fn a_key_can_be_blocked_by_hand_under_a_rule_that_blocks_nobody() {
 
 #[test]
 fn a_client_without_limits_can_be_blocked_by_hand() {
-    let free = Override::new("user", "ana").numbers("per-user", Numbers::Unlimited);
-    let policy = Policy::new().rule(everybody(9)).rule(per_user(5)).with_override(free);
+    let free = Override::new("user", "ana").limits("per-user", RuleLimits::Unlimited);
+    let policy = Policy::new().rule(everybody(9)).rule(per_user(5)).override_client(free);
     let (gate, clock) = gate(policy);
     assert_eq!(gate.block_request(&user("ana"), MINUTE).unwrap(), 2);
     assert!(gate.unblock("everybody", &[]));
     let ruling = gate.check(&user("ana"));
-    assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Block));
-    assert_eq!((ruling.rule(), ruling.retry_after()), (Some("per-user"), Some(MINUTE)));
+    assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Blocked));
+    assert_eq!((ruling.decided_by_name(), ruling.retry_after()), (Some("per-user"), Some(MINUTE)));
     assert!(
         ruling.rules().map(|of| of.rule()).eq(["everybody", "per-user"]),
         "as the policy has them"
     );
     let own = ruling.rules().nth(1).unwrap();
-    assert_eq!((own.numbers(), own.remaining(), own.blocked()), (None, 0, Some(MINUTE)));
+    assert_eq!((own.limit_config(), own.remaining(), own.blocked_for()), (None, 0, Some(MINUTE)));
     clock.advance(MINUTE);
     assert_eq!(passed(&gate, &user("ana"), 20), 9);
 }
@@ -175,7 +178,7 @@ fn a_peek_sees_a_block_and_never_makes_one() {
     let (gate, _) = gate(login(15 * MINUTE));
     assert_eq!(passed(&gate, &user("ana"), 2), 2);
     assert_eq!(gate.peek(&user("ana")).retry_after(), Some(MINUTE));
-    assert!(gate.blocked().is_empty());
+    assert!(gate.blocked_keys().is_empty());
     assert_eq!(gate.check(&user("ana")).retry_after(), Some(15 * MINUTE));
     assert_eq!(gate.peek(&user("ana")).retry_after(), Some(15 * MINUTE));
     assert_eq!(gate.status(&user("ana")).remaining(), 0);
@@ -187,8 +190,8 @@ fn a_shadow_rule_reports_its_block_and_denies_nobody() {
     let (gate, clock) = gate(Policy::new().rule(rule));
     assert_eq!(passed(&gate, &user("ana"), 5), 5);
     let ruling = gate.check(&user("ana"));
-    assert_eq!((ruling.reason(), ruling.rule()), (Reason::NoRule, None));
-    assert_eq!(ruling.rules().next().unwrap().blocked(), Some(15 * MINUTE));
+    assert_eq!((ruling.reason(), ruling.decided_by_name()), (Reason::NoRule, None));
+    assert_eq!(ruling.rules().next().unwrap().blocked_for(), Some(15 * MINUTE));
     clock.advance(15 * MINUTE);
     assert!(gate.block("trial", &["ana"], MINUTE).unwrap());
     assert!(gate.check(&user("ana")).is_allowed());
@@ -198,7 +201,7 @@ fn a_shadow_rule_reports_its_block_and_denies_nobody() {
 fn a_request_that_can_never_be_blocks_nobody() {
     let (gate, _) = gate(login(15 * MINUTE));
     assert!(gate.check(&user("ana").cost(3)).error().is_some());
-    assert!(gate.blocked().is_empty());
+    assert!(gate.blocked_keys().is_empty());
 }
 
 #[test]
@@ -211,11 +214,11 @@ fn request_with_an_invalid_cost_starts_no_block_of_another_rule() {
     assert_eq!(passed(&gate, &user("ana"), 2), 2);
     gate.unblock("per-user", &["ana"]);
     let ruling = gate.check(&user("ana").with("tokens", "11"));
-    assert_eq!((ruling.reason(), ruling.retry_after()), (Reason::Error, None));
-    assert!(ruling.rules().all(|figures| figures.blocked().is_none()));
-    assert!(gate.blocked().is_empty());
+    assert_eq!((ruling.reason(), ruling.retry_after()), (Reason::InvalidRequest, None));
+    assert!(ruling.rules().all(|figures| figures.blocked_for().is_none()));
+    assert!(gate.blocked_keys().is_empty());
     assert!(!gate.check(&user("ana")).is_allowed());
-    assert!(gate.blocked().iter().any(|(rule, ..)| rule == "login"), "a valid cost does");
+    assert!(gate.blocked_keys().iter().any(|(rule, ..)| rule == "login"), "a valid cost does");
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn invalid_cost_of_a_shadow_rule_alone_prevents_no_block() {
     let tokens = Rule::new("tokens").limit(hourly(1)).cost(3).shadow();
     let (gate, _) = gate(login(15 * MINUTE).rule(tokens));
     offend(&gate, "ana");
-    assert_eq!(gate.blocked().len(), 1);
+    assert_eq!(gate.blocked_keys().len(), 1);
 }
 
 #[test]
@@ -238,7 +241,8 @@ fn blocked_rule_of_several_limits_shows_the_one_that_denied() {
             clock.advance(pause);
             let ruling = gate.check(&user("ana"));
             let figures = ruling.rules().next().expect("a rule applies");
-            let shown = (figures.numbers().map(Limit::capacity), figures.limit(), ruling.limit());
+            let shown =
+                (figures.limit_config().map(Limit::capacity), figures.limit(), ruling.limit());
             // After an hour both limits are fresh, and the first one is shown.
             let wanted = if pause == HOUR { capacity_of_first } else { 2 };
             assert_eq!(shown, (Some(wanted), wanted, wanted), "after {pause:?}");
@@ -251,7 +255,7 @@ fn a_denial_of_another_rule_blocks_only_there() {
     let policy = escalating().rule(everybody(1));
     let (gate, _) = gate(policy);
     assert_eq!(passed(&gate, &user("ana"), 9), 1);
-    assert!(gate.blocked().is_empty(), "login itself had one left");
+    assert!(gate.blocked_keys().is_empty(), "login itself had one left");
 }
 
 #[test]
@@ -261,10 +265,10 @@ fn a_rule_that_no_longer_blocks_keeps_only_what_was_blocked_by_hand() {
     clock.advance(MINUTE);
     gate.replace(Policy::new().rule(Rule::new("login").key(["user"]).limit(hourly(99)))).unwrap();
     assert!(gate.peek(&user("ana")).is_allowed());
-    assert!(gate.blocked().is_empty());
+    assert!(gate.blocked_keys().is_empty());
     assert!(gate.block("login", &["ben"], MINUTE).unwrap());
     assert!(gate.peek(&user("ana")).is_allowed(), "whoever else is blocked");
-    assert_eq!(gate.blocked().len(), 1);
+    assert_eq!(gate.blocked_keys().len(), 1);
 }
 
 #[test]
@@ -272,25 +276,25 @@ fn the_list_of_blocked_keys_says_who_where_and_for_how_long() {
     let (gate, clock) = gate(login(15 * MINUTE));
     offend(&gate, "ana");
     clock.advance(MINUTE);
-    let blocked = gate.blocked();
+    let blocked = gate.blocked_keys();
     let [(rule, key, length)] = &blocked[..] else { panic!("{blocked:?}") };
     assert_eq!((rule.as_str(), key.to_string().as_str(), *length), ("login", "ana", 14 * MINUTE));
     clock.advance(14 * MINUTE);
-    assert!(gate.blocked().is_empty());
+    assert!(gate.blocked_keys().is_empty());
 }
 
 #[test]
 fn no_traffic_makes_more_blocks_than_the_store_may_hold_keys() {
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).max_keys(160).build().unwrap();
-    let gate = Gate::on(store, escalating()).unwrap();
+    let gate = Gate::with_store(store, escalating()).unwrap();
     for number in 0..2000 {
         let name = format!("user-{number}");
         offend(&gate, &name);
         clock.advance(SECOND / 1000);
         assert!(gate.peek(&user(&name)).retry_after() > Some(MINUTE), "the last one is blocked");
     }
-    assert!((100..=160).contains(&gate.blocked().len()), "{}", gate.blocked().len());
+    assert!((100..=160).contains(&gate.blocked_keys().len()), "{}", gate.blocked_keys().len());
 }
 
 #[test]
@@ -319,7 +323,7 @@ fn flooded(max_keys: usize) -> (Gate, ManualClock) {
     let clock = ManualClock::new();
     let builder = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys);
     let store = builder.build().expect("the bound is possible");
-    (Gate::on(store, escalating()).expect("the policy is valid"), clock)
+    (Gate::with_store(store, escalating()).expect("the policy is valid"), clock)
 }
 
 #[test]
@@ -341,7 +345,7 @@ fn automatic_blocks_that_are_dropped_are_counted() {
     for number in 0..1000 {
         offend(&gate, &format!("user-{number}"));
     }
-    let kept = gate.blocked().len();
+    let kept = gate.blocked_keys().len();
     assert!(kept <= 112, "{kept}: at most a few more than the store holds keys");
     assert_eq!(gate.store().dropped_blocks(), 1000 - kept as u64);
     // All have ended and none is remembered: those that follow them drop nothing that counts. No more
@@ -368,7 +372,7 @@ fn manual_blocks_have_a_bound_and_one_more_is_an_error() {
     assert!(gate.block_request(&user("eve"), MINUTE).is_err());
     assert!(gate.check(&user("eve")).is_allowed());
     assert!(gate.block("login", &["7"], MINUTE).unwrap(), "a block can be replaced");
-    assert_eq!(gate.blocked().len(), 100_000);
+    assert_eq!(gate.blocked_keys().len(), 100_000);
     assert!(gate.unblock("login", &["8"]));
     assert!(gate.block("login", &["eve"], MINUTE).unwrap());
     assert!(gate.block("login", &["ben"], MINUTE).is_err());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    AddressPrefix, Condition, Gate, Glob, KeyPart, Limit, Listing, Override, OverrideRemoval,
-    OverrideSource, Policy, Reason, Request, Rule,
+    AddressPrefix, Condition, Gate, Glob, KeyAttribute, Limit, ListEntry, Override,
+    OverrideRemoval, OverrideSource, Policy, Reason, Request, Rule,
 };
 
 use super::hourly;
@@ -42,7 +42,7 @@ fn every_spelling_of_a_path_is_one_path_to_a_rule() {
 #[test]
 fn raw_path_is_the_path_as_it_was_received() {
     let escaped =
-        Listing::new("escaped").matches("raw_path", Condition::Glob(vec![Glob::new("*%*")]));
+        ListEntry::new("escaped").matches("raw_path", Condition::Glob(vec![Glob::new("*%*")]));
     let gate = gate(Policy::new().deny(escaped));
     assert_eq!(gate.check(&of_path("/%6cogin")).reason(), Reason::DenyList);
     assert!(gate.check(&of_path("/login?next=%2F")).is_allowed());
@@ -54,8 +54,8 @@ fn raw_path_is_the_path_as_it_was_received() {
 #[test]
 fn lists_read_the_whole_address_and_keys_count_its_prefix() {
     let policy = Policy::new()
-        .deny(Listing::new("one").matches("ip", "2001:DB8::bad"))
-        .deny(Listing::new("network").matches("ip", networks("2001:db8::bad0/124")))
+        .deny(ListEntry::new("one").matches("ip", "2001:DB8::bad"))
+        .deny(ListEntry::new("network").matches("ip", networks("2001:db8::bad0/124")))
         .rule(Rule::new("per-ip").key(["ip"]).limit(hourly(2)));
     let gate = gate(policy);
     for denied in ["2001:db8::bad", "[2001:db8::bad]:443", "2001:0db8:0::0bad", "2001:db8::bad7"] {
@@ -78,7 +78,7 @@ fn lists_read_the_whole_address_and_keys_count_its_prefix() {
 #[test]
 fn allow_entry_of_one_address_lets_no_other_address_pass() {
     let rule = Rule::new("per-ip").key(["ip"]).limit(hourly(1));
-    let allow = Listing::new("office").matches("ip", networks("2001:db8::1/128"));
+    let allow = ListEntry::new("office").matches("ip", networks("2001:db8::1/128"));
     let gate = gate(Policy::new().allow(allow).rule(rule));
     assert_eq!(gate.check(&of_ip("2001:db8::1")).reason(), Reason::AllowList);
     assert_eq!(gate.check(&of_ip("2001:db8::2")).reason(), Reason::Limits);
@@ -97,15 +97,15 @@ fn every_spelling_of_an_address_is_one_key() {
 
 #[test]
 fn each_rule_counts_the_prefix_that_it_declares() {
-    let part = |v4, v6| KeyPart::address("ip", AddressPrefix::new(v4, v6));
+    let part = |v4, v6| KeyAttribute::address("ip", AddressPrefix::new(v4, v6));
     let policy = Policy::new()
         .rule(Rule::new("host").key([part(32, 128)]).limit(hourly(1)))
         .rule(Rule::new("site").key([part(24, 48)]).limit(hourly(2)));
     let gate = gate(policy);
     assert!(gate.check(&of_ip("203.0.113.1")).is_allowed());
-    assert_eq!(gate.check(&of_ip("203.0.113.1")).rule(), Some("host"));
+    assert_eq!(gate.check(&of_ip("203.0.113.1")).decided_by_name(), Some("host"));
     assert!(gate.check(&of_ip("203.0.113.2")).is_allowed());
-    assert_eq!(gate.check(&of_ip("203.0.113.3")).rule(), Some("site"));
+    assert_eq!(gate.check(&of_ip("203.0.113.3")).decided_by_name(), Some("site"));
     assert!(gate.check(&of_ip("2001:db8::1")).is_allowed());
     assert!(gate.check(&of_ip("2001:db8:0:ffff::1")).is_allowed());
     assert!(!gate.check(&of_ip("2001:db8:0:1::1")).is_allowed());
@@ -114,10 +114,10 @@ fn each_rule_counts_the_prefix_that_it_declares() {
 #[test]
 fn another_attribute_is_an_address_if_a_key_declares_it() {
     let policy = Policy::new()
-        .deny(Listing::new("one").matches("client", "2001:DB8::BAD"))
+        .deny(ListEntry::new("one").matches("client", "2001:DB8::BAD"))
         .rule(
             Rule::new("declared")
-                .key([KeyPart::address("client", AddressPrefix::default())])
+                .key([KeyAttribute::address("client", AddressPrefix::default())])
                 .limit(hourly(1)),
         )
         .rule(Rule::new("plain").key(["other"]).limit(hourly(1)));
@@ -133,8 +133,8 @@ fn another_attribute_is_an_address_if_a_key_declares_it() {
 #[test]
 fn overrides_find_an_address_by_the_prefix_of_the_key() {
     let rule = Rule::new("per-ip").key(["ip"]).limit(hourly(1));
-    let limits = |ip: &str, limit: Limit| Override::new("ip", ip).numbers("per-ip", limit);
-    let policy = Policy::new().rule(rule).with_override(limits("2001:DB8::1", hourly(3)));
+    let limits = |ip: &str, limit: Limit| Override::new("ip", ip).limits("per-ip", limit);
+    let policy = Policy::new().rule(rule).override_client(limits("2001:DB8::1", hourly(3)));
     let gate = gate(policy);
     for address in ["2001:db8::1", "2001:db8::2", "[2001:db8::3]:80"] {
         assert!(gate.check(&of_ip(address)).is_allowed(), "{address}");
@@ -159,7 +159,7 @@ fn blocks_and_look_ups_find_an_address_by_the_prefix_of_the_key() {
         assert_eq!(status[0].1.remaining(), 8, "{spelling}");
     }
     assert_eq!(gate.block("per-ip", &["2001:db8::2"], Duration::from_secs(60)), Ok(true));
-    assert_eq!(gate.check(&of_ip("2001:db8::3")).reason(), Reason::Block);
+    assert_eq!(gate.check(&of_ip("2001:db8::3")).reason(), Reason::Blocked);
     assert!(gate.unblock("per-ip", &["2001:db8::4"]));
     assert!(gate.reset("per-ip", &["2001:db8::5"]));
     assert!(gate.keys("per-ip").is_empty());

@@ -1,6 +1,6 @@
 //! A cost of 0 under a policy: only a list, a block or `on_store_error = "deny"` denies it.
 
-use tollgate::{Block, Cost, Limit, Listing, OnStoreError, Policy, Reason, Request, Rule};
+use tollgate::{BlockPolicy, Cost, Limit, ListEntry, OnStoreError, Policy, Reason, Request, Rule};
 
 use super::{HOUR, MINUTE, SECOND, everybody, gate, hourly, left, passed, per_user, user};
 
@@ -22,7 +22,7 @@ fn request_of_cost_zero_is_allowed_where_every_rule_is_used_up() {
         assert_eq!(figures(&ruling), figures(&used));
         assert!(ruling.rules().all(|of| of.is_allowed() && of.delay().is_zero()));
     }
-    assert_eq!(gate.take_up_to(&user("ana").cost(0)).0, 0);
+    assert_eq!(gate.check_up_to(&user("ana").cost(0)).0, 0);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn request_of_cost_zero_creates_no_state() {
         assert!(gate.check(&request).is_allowed());
         assert!(gate.peek(&request).is_allowed());
         gate.reserve(&request).expect("a cost of 0 is allowed").commit();
-        let (units, ruling) = gate.take_up_to(&request);
+        let (units, ruling) = gate.check_up_to(&request);
         assert_eq!((units, ruling.is_allowed()), (0, true));
     }
     assert!(gate.store().is_empty());
@@ -51,27 +51,31 @@ fn attribute_of_zero_takes_nothing_of_its_rule_and_charges_the_others() {
     assert!(gate.check(&request("0")).is_allowed(), "tokens are used up, and none is wanted");
     assert_eq!(left(&gate, "tokens", &user("ana")), 0);
     assert_eq!(left(&gate, "per-user", &user("ana")), 3);
-    assert!(gate.blocked().is_empty());
+    assert!(gate.blocked_keys().is_empty());
 }
 
 #[test]
 fn cost_zero_is_denied_by_a_list_and_by_a_block_and_starts_none() {
-    let rule = per_user(1).block(Block::of(MINUTE).times(2, HOUR));
+    let rule = per_user(1).block(BlockPolicy::fixed(MINUTE).escalating(2, HOUR));
     let (gate, clock) =
-        gate(Policy::new().rule(rule).deny(Listing::new("banned").matches("user", "eve")));
+        gate(Policy::new().rule(rule).deny(ListEntry::new("banned").matches("user", "eve")));
     assert_eq!(gate.check(&user("eve").cost(0)).reason(), Reason::DenyList);
     assert!(gate.check(&user("ana")).is_allowed());
     assert!(gate.check(&user("ana").cost(0)).is_allowed());
-    assert!(gate.blocked().is_empty(), "a cost of 0 starts no block");
+    assert!(gate.blocked_keys().is_empty(), "a cost of 0 starts no block");
     assert!(!gate.check(&user("ana")).is_allowed());
     clock.advance(SECOND);
     let blocked = gate.check(&user("ana").cost(0));
-    assert_eq!((blocked.is_allowed(), blocked.reason()), (false, Reason::Block));
+    assert_eq!((blocked.is_allowed(), blocked.reason()), (false, Reason::Blocked));
     assert_eq!(blocked.retry_after(), Some(MINUTE - SECOND));
     clock.advance(MINUTE - SECOND);
     assert!(gate.check(&user("ana").cost(0)).is_allowed(), "the block is over");
     let next = gate.check(&user("ana"));
-    assert_eq!(next.rules().next().and_then(|of| of.blocked()), Some(2 * MINUTE), "escalated once");
+    assert_eq!(
+        next.rules().next().and_then(|of| of.blocked_for()),
+        Some(2 * MINUTE),
+        "escalated once"
+    );
 }
 
 #[test]
@@ -91,7 +95,7 @@ fn cost_zero_is_denied_without_a_store_only_by_deny() {
     {
         let mut policy = Policy::new().rule(per_user(1));
         policy.on_store_error = choice;
-        let (gate, _) = gate(policy.without_store(1));
+        let (gate, _) = gate(policy.fallback_share(1));
         assert_eq!(
             gate.check_without_store(&user("ana").cost(0)).is_allowed(),
             allowed,

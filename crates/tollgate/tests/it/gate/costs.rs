@@ -37,9 +37,13 @@ fn a_cost_that_is_no_whole_number_is_an_error_and_charges_nobody() {
     let digits = "9".repeat(30);
     for text in ["abc", "-1", "1e3", "", " 1", "1 ", "1.0", "0x10", "१", &digits] {
         let ruling = gate.check(&user("ana").with("tokens", text));
-        assert_eq!((ruling.is_allowed(), ruling.reason()), (false, Reason::Error), "{text:?}");
+        assert_eq!(
+            (ruling.is_allowed(), ruling.reason()),
+            (false, Reason::InvalidRequest),
+            "{text:?}"
+        );
         let attribute = "tokens".to_owned();
-        let wrong = RequestError::NotANumber { attribute, value: text.to_owned() };
+        let wrong = RequestError::CostNotANumber { attribute, value: text.to_owned() };
         assert_eq!((ruling.error(), ruling.retry_after()), (Some(wrong), None));
         gate.refund(&user("ana").with("tokens", text));
     }
@@ -61,7 +65,7 @@ fn a_product_too_large_to_tell_exceeds_the_capacity_and_never_wraps() {
     for request in [with("16"), with("18446744073709551615"), with("1").cost(16)] {
         let ruling = gate.check(&request);
         assert_eq!(ruling.error(), Some(RequestError::Cost(exceeds)), "{request:?}");
-        assert_eq!((ruling.rule(), ruling.retry_after()), (Some("tokens"), None));
+        assert_eq!((ruling.decided_by_name(), ruling.retry_after()), (Some("tokens"), None));
     }
     assert!(gate.store().is_empty());
 }
@@ -71,7 +75,10 @@ fn one_rule_that_can_never_be_is_an_error_of_the_whole() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)).rule(tokens(50)));
     assert!(gate.check(&user("ana").with("tokens", "1")).is_allowed());
     let ruling = gate.check(&user("ana").with("tokens", "3"));
-    assert_eq!((ruling.reason(), ruling.rule()), (Reason::Error, Some("tokens")));
+    assert_eq!(
+        (ruling.reason(), ruling.decided_by_name()),
+        (Reason::InvalidRequest, Some("tokens"))
+    );
     assert_eq!(ruling.rules().count(), 2, "the rule that denies for now has its figures");
 }
 

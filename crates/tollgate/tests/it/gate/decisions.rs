@@ -103,7 +103,7 @@ fn a_request_no_rule_applies_to_is_allowed_and_says_so() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
     let ruling = gate.check(&Request::new().with("tenant", "acme"));
     assert!(ruling.is_allowed());
-    assert_eq!((ruling.reason(), ruling.rule()), (Reason::NoRule, None));
+    assert_eq!((ruling.reason(), ruling.decided_by_name()), (Reason::NoRule, None));
     assert_eq!((ruling.limit(), ruling.remaining()), (u64::MAX, u64::MAX));
     assert_eq!(ruling.rules().count(), 0);
 }
@@ -113,7 +113,7 @@ fn a_rule_that_denies_leaves_the_others_uncharged() {
     let (gate, _) = gate(Policy::new().rule(per_user(5)).rule(everybody(2)));
     assert_eq!(passed(&gate, &user("ana"), 5), 2);
     let ruling = gate.check(&user("ana"));
-    assert_eq!(ruling.rule(), Some("everybody"));
+    assert_eq!(ruling.decided_by_name(), Some("everybody"));
     assert_eq!(super::figure(&ruling, "per-user"), 3);
 }
 
@@ -124,7 +124,7 @@ fn a_shadow_rule_counts_what_passes_and_never_denies() {
     assert_eq!(passed(&gate, &user("ana"), 5), 3);
     let ruling = gate.check(&user("ben"));
     assert!(ruling.is_allowed());
-    assert_eq!(ruling.rule(), Some("per-user"), "what only reports does not decide");
+    assert_eq!(ruling.decided_by_name(), Some("per-user"), "what only reports does not decide");
     let trial = ruling.rules().find(|figures| figures.rule() == "trial").unwrap();
     assert!(trial.is_shadow() && !trial.is_allowed());
     assert!(trial.retry_after() > Some(std::time::Duration::ZERO));
@@ -149,7 +149,7 @@ fn delay_of_a_rule_is_the_longest_of_its_limits() {
             let rule = ruling.rules().next().expect("a rule applies");
             assert_eq!(rule.limit(), 10, "the smaller share decides");
             assert_eq!((rule.delay(), ruling.delay()), (turn * SECOND, turn * SECOND));
-            assert_eq!(ruling.decided_by().map(|of| of.delay()), Some(turn * SECOND));
+            assert_eq!(ruling.deciding_rule().map(|of| of.delay()), Some(turn * SECOND));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Why a gate decides as it does.
 
 use tollgate::{
-    Condition, Cost, KeyPart, Listing, Numbers, NumbersSource, Override, Policy, Request, Rule,
-    TierSource, Verdict,
+    Condition, Cost, KeyAttribute, LimitSource, ListEntry, Override, Policy, Request, Rule,
+    RuleLimits, RuleMatch, TierSource,
 };
 
 use super::{gate, hourly, per_user, user};
@@ -12,10 +12,15 @@ fn policy() -> Policy {
     Policy::new()
         .rule(per_user(1).tier("pro", hourly(2)))
         .rule(Rule::new("search").matches("route", "/search").limit(hourly(3)).shadow())
-        .rule(Rule::new("tokens").key([KeyPart::or("team", "none")]).limit(hourly(4)).cost(cost))
-        .tier("pro", "search", Numbers::Unlimited)
-        .allow(Listing::new("staff").matches("staff", Condition::Present))
-        .deny(Listing::new("banned").matches("banned", Condition::Present))
+        .rule(
+            Rule::new("tokens")
+                .key([KeyAttribute::with_default("team", "none")])
+                .limit(hourly(4))
+                .cost(cost),
+        )
+        .tier("pro", "search", RuleLimits::Unlimited)
+        .allow(ListEntry::new("staff").matches("staff", Condition::Present))
+        .deny(ListEntry::new("banned").matches("banned", Condition::Present))
 }
 
 #[test]
@@ -23,14 +28,14 @@ fn every_rule_says_whether_it_applies_and_why_not() {
     let (gate, _) = gate(policy());
     let request = Request::new().with("route", "/x").with("tokens", "many");
     let explanation = gate.explain(&request);
-    let verdicts: Vec<&Verdict> = explanation.rules.iter().map(|rule| &rule.verdict).collect();
-    let no_match = Verdict::NoMatch {
+    let verdicts: Vec<&RuleMatch> = explanation.rules.iter().map(|rule| &rule.verdict).collect();
+    let no_match = RuleMatch::ConditionFailed {
         attribute: "route".to_owned(),
         condition: "/search".into(),
         value: Some("/x".to_owned()),
     };
-    let bad = Verdict::BadCost { attribute: "tokens".to_owned(), value: "many".to_owned() };
-    let absent = Verdict::KeyAbsent { attribute: "user".to_owned() };
+    let bad = RuleMatch::InvalidCost { attribute: "tokens".to_owned(), value: "many".to_owned() };
+    let absent = RuleMatch::KeyMissing { attribute: "user".to_owned() };
     assert_eq!(verdicts, [&absent, &no_match, &bad]);
     assert!(explanation.rules.iter().all(|rule| rule.cost.is_none()));
     assert_eq!(explanation.list, None);
@@ -43,11 +48,11 @@ fn a_rule_that_applies_says_its_key_its_cost_and_its_numbers() {
     let request = user("ana").with("route", "/search").with("team", "red").cost(3);
     let explanation = gate.explain(&request);
     let [first, search, tokens] = &explanation.rules[..] else { panic!("three rules") };
-    assert!(explanation.rules.iter().all(|rule| rule.verdict == Verdict::Applies));
+    assert!(explanation.rules.iter().all(|rule| rule.verdict == RuleMatch::Applies));
     assert_eq!(first.key, [("user".to_owned(), "ana".to_owned())]);
     assert_eq!((first.cost, search.cost, tokens.cost), (Some(3), Some(3), Some(6)));
     assert_eq!((first.shadow, search.shadow), (false, true));
-    assert_eq!((&first.numbers, first.source), (&hourly(1).into(), NumbersSource::Rule));
+    assert_eq!((&first.numbers, first.source), (&hourly(1).into(), LimitSource::Rule));
     assert_eq!((explanation.tier, explanation.tier_source), (None, TierSource::None));
 }
 
@@ -58,22 +63,22 @@ fn a_tier_says_where_it_comes_from_and_what_it_replaces() {
     assert_eq!(explanation.tier.as_deref(), Some("pro"));
     assert_eq!(explanation.tier_source, TierSource::Attribute);
     let [first, search, tokens] = &explanation.rules[..] else { panic!("three rules") };
-    assert_eq!((&first.numbers, first.source), (&hourly(2).into(), NumbersSource::Tier));
-    assert_eq!((&search.numbers, search.source), (&Numbers::Unlimited, NumbersSource::Tier));
-    assert_eq!(tokens.source, NumbersSource::Rule);
+    assert_eq!((&first.numbers, first.source), (&hourly(2).into(), LimitSource::Tier));
+    assert_eq!((&search.numbers, search.source), (&RuleLimits::Unlimited, LimitSource::Tier));
+    assert_eq!(tokens.source, LimitSource::Rule);
 }
 
 #[test]
 fn an_override_and_a_default_say_so() {
-    let own = Override::new("user", "ana").tier("pro").numbers("tokens", hourly(9));
+    let own = Override::new("user", "ana").tier("pro").limits("tokens", hourly(9));
     let mut policy = policy();
     policy.default_tier = Some("free".to_owned());
-    let (gate, _) = gate(policy.with_override(own));
+    let (gate, _) = gate(policy.override_client(own));
     let ana = gate.explain(&user("ana").with("tier", "free"));
     assert_eq!((ana.tier.as_deref(), ana.tier_source), (Some("pro"), TierSource::Override));
     assert_eq!(
         (&ana.rules[2].numbers, ana.rules[2].source),
-        (&hourly(9).into(), NumbersSource::Override)
+        (&hourly(9).into(), LimitSource::Override)
     );
     let ben = gate.explain(&user("ben"));
     assert_eq!((ben.tier.as_deref(), ben.tier_source), (Some("free"), TierSource::Default));

@@ -1,6 +1,6 @@
 //! Requests and policies that nobody sends by mistake.
 
-use tollgate::{Condition, Glob, KeyPart, Limit, Override, Policy, Request, Rule, Ruling};
+use tollgate::{Condition, Glob, KeyAttribute, Limit, Override, Policy, Request, Rule, Ruling};
 
 use super::{gate, gate_at, hourly, passed, per_user, user};
 
@@ -40,8 +40,10 @@ fn values_of_any_characters_are_keys_of_their_own() {
 fn attributes_of_any_name_are_looked_up() {
     let names = ["\0", "\u{1f}", "a\nb", " ", "é"];
     for name in names {
-        let rule =
-            Rule::new("odd").matches(name, "x").key([KeyPart::or(name, "")]).limit(hourly(1));
+        let rule = Rule::new("odd")
+            .matches(name, "x")
+            .key([KeyAttribute::with_default(name, "")])
+            .limit(hourly(1));
         let (gate, _) = gate(Policy::new().rule(rule));
         assert_eq!(passed(&gate, &Request::new().with(name, "x"), 2), 1);
         assert_eq!(passed(&gate, &Request::new().with("", "x"), 2), 2, "no rule applies");
@@ -60,7 +62,7 @@ fn a_glob_of_many_stars_ends_in_time() {
     let glob = Glob::new("*a".repeat(50) + "b");
     let rule = Rule::new("stars").matches("user", Condition::Glob(vec![glob])).limit(hourly(1));
     let (gate, _) = gate(Policy::new().rule(rule));
-    assert!(gate.check(&user(&"a".repeat(10_000))).rule().is_none());
+    assert!(gate.check(&user(&"a".repeat(10_000))).decided_by_name().is_none());
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn fifty_rules_with_eight_limits_each_apply_at_once() {
     for number in 0..50 {
         let limits: Vec<Limit> = (0..8).map(|more| hourly(3 + more)).collect();
         let mut rule = Rule::new(format!("rule-{number}")).key(["user"]);
-        rule.numbers = limits.into();
+        rule.limits = limits.into();
         policy = policy.rule(rule);
     }
     let gate = gate_at(&clock, policy);
@@ -84,8 +86,8 @@ fn more_charges_than_the_store_holds_keys_never_let_too_much_through() {
     let store = tollgate::MemoryStore::builder().max_keys(2).build().unwrap();
     let limits: Vec<Limit> = (0..4).map(|more| hourly(3 + more)).collect();
     let mut rule = Rule::new("wide").key(["user"]);
-    rule.numbers = limits.into();
-    let gate = tollgate::Gate::on(store, Policy::new().rule(rule)).unwrap();
+    rule.limits = limits.into();
+    let gate = tollgate::Gate::with_store(store, Policy::new().rule(rule)).unwrap();
     for _ in 0..20 {
         drop(gate.check(&user("ana")));
     }
@@ -96,10 +98,10 @@ fn more_charges_than_the_store_holds_keys_never_let_too_much_through() {
 fn an_override_whose_values_run_together_is_another_client() {
     let client = |a: &str, b: &str| {
         let pairs = [("a".to_owned(), a.to_owned()), ("b".to_owned(), b.to_owned())];
-        Override::of(pairs.into()).numbers("all", hourly(7))
+        Override::of(pairs.into()).limits("all", hourly(7))
     };
     let rule = Rule::new("all").key(["a", "b"]).limit(hourly(1));
-    let (gate, _) = gate(Policy::new().rule(rule).with_override(client("x", "yz")));
+    let (gate, _) = gate(Policy::new().rule(rule).override_client(client("x", "yz")));
     let limit = |a, b| gate.peek(&Request::new().with("a", a).with("b", b)).limit();
     assert_eq!(
         [limit("x", "yz"), limit("xy", "z"), limit("xyz", ""), limit("yz", "x")],
@@ -112,5 +114,5 @@ fn rulings_and_gates_go_from_thread_to_thread() {
     fn check<T: Send + Sync>() {}
     check::<Ruling>();
     check::<tollgate::Gate>();
-    check::<tollgate::Hold>();
+    check::<tollgate::GateReservation>();
 }

@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tollgate::{Gate, KeyName, KeyPart, Limit, Listing, Numbers, Override, Policy, Request, Rule};
+use tollgate::{
+    Gate, KeyAttribute, KeyName, Limit, ListEntry, Override, Policy, Request, Rule, RuleLimits,
+};
 
 use super::{HOUR, MINUTE, SECOND, everybody, gate, hourly, per_user, user};
 
 #[test]
 fn a_ruling_says_whom_the_rule_that_decided_counts() {
-    let by_default =
-        Rule::new("by-plan").key([KeyPart::or("plan", "none"), "user".into()]).limit(hourly(1));
+    let by_default = Rule::new("by-plan")
+        .key([KeyAttribute::with_default("plan", "none"), "user".into()])
+        .limit(hourly(1));
     let (gate, _) = gate(Policy::new().rule(per_user(5)).rule(by_default).rule(everybody(100)));
     let request = user("ana").with("path", "/x");
     assert!(gate.check(&request).is_allowed());
     let ruling = gate.check(&request);
-    assert_eq!(ruling.rule(), Some("by-plan"));
+    assert_eq!(ruling.decided_by_name(), Some("by-plan"));
     let mut key: Vec<_> = ruling.key(&request).collect();
     key.sort_unstable();
     assert_eq!(key, [("plan", "none".into()), ("user", "ana".into())]);
@@ -25,7 +28,7 @@ fn a_ruling_says_whom_the_rule_that_decided_counts() {
 
 #[test]
 fn a_ruling_of_a_list_says_what_the_list_asked_for() {
-    let banned = Listing::new("banned").matches("user", "eve");
+    let banned = ListEntry::new("banned").matches("user", "eve");
     let (gate, _) = gate(Policy::new().deny(banned).rule(per_user(5)));
     let request = user("eve").with("path", "/x");
     let ruling = gate.check(&request);
@@ -36,7 +39,7 @@ fn a_ruling_of_a_list_says_what_the_list_asked_for() {
 fn a_ruling_tells_a_tier_only_where_the_policy_has_it() {
     let rule = per_user(1).tier("pro", hourly(3)).tier("free", hourly(2));
     let change = Override::new("user", "ana").tier("pro");
-    let mut policy = Policy::new().rule(rule).with_override(change);
+    let mut policy = Policy::new().rule(rule).override_client(change);
     policy.default_tier = Some("free".to_owned());
     let (gate, _) = gate(policy);
     for (request, tier) in [
@@ -59,15 +62,15 @@ fn a_key_stands_as_a_check_of_it_would_find_it() {
     let left: Vec<_> = stands.iter().map(|(_, status)| status.remaining()).collect();
     assert_eq!(left, [3, 1]);
     assert_eq!(stands[0].0, hourly(5));
-    assert!(gate.key_status("per-user", &["ben"]).unwrap().iter().all(|(_, of)| of.is_new()));
+    assert!(gate.key_status("per-user", &["ben"]).unwrap().iter().all(|(_, of)| of.is_fresh()));
     assert!(gate.key_status("per-user", &[]).is_none(), "a value is missing");
     assert!(gate.key_status("no such rule", &["ana"]).is_none());
 
-    assert_eq!(gate.blocked_for("per-user", &["ana"]), None);
+    assert_eq!(gate.block_remaining("per-user", &["ana"]), None);
     gate.block("per-user", &["ana"], MINUTE).unwrap();
-    assert_eq!(gate.blocked_for("per-user", &["ana"]), Some(MINUTE));
+    assert_eq!(gate.block_remaining("per-user", &["ana"]), Some(MINUTE));
     clock.advance(MINUTE);
-    assert_eq!(gate.blocked_for("per-user", &["ana"]), None);
+    assert_eq!(gate.block_remaining("per-user", &["ana"]), None);
 }
 
 #[test]
@@ -75,12 +78,12 @@ fn all_parts_together_are_all_keys_and_each_key_is_in_one() {
     let (gate, _) = gate(Policy::new().rule(per_user(5)));
     let names: Vec<String> = (0..500).map(|number| number.to_string()).collect();
     names.iter().for_each(|name| assert!(gate.check(&user(name)).is_allowed()));
-    let parts: Vec<_> = (0..).map_while(|part| gate.keys_in("per-user", part)).collect();
+    let parts: Vec<_> = (0..).map_while(|part| gate.keys_page("per-user", part)).collect();
     assert!(parts.len() > 1, "a store of 10,000 keys has several");
     let listed: Vec<_> = parts.into_iter().flatten().map(|(name, _)| name.to_string()).collect();
     assert_eq!(listed.len(), 500);
     assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), names.into_iter().collect());
-    assert!(gate.keys_in("no such rule", 0).is_none());
+    assert!(gate.keys_page("no such rule", 0).is_none());
 }
 
 #[test]
@@ -103,8 +106,8 @@ fn the_rule_that_decided_tells_the_figures_of_the_ruling() {
     for step in 0..60_u64 {
         clock.advance(Duration::from_millis(step * 37 % 400));
         let ruling = gate.check(&user(["ana", "ben"][usize::from(step % 3 == 0)]));
-        let decided = ruling.decided_by().expect("rules apply");
-        assert_eq!(Some(decided.rule()), ruling.rule());
+        let decided = ruling.deciding_rule().expect("rules apply");
+        assert_eq!(Some(decided.rule()), ruling.decided_by_name());
         assert_eq!(decided.limit(), ruling.limit());
         assert_eq!(decided.remaining(), ruling.remaining());
         assert_eq!(decided.reset_after(), ruling.reset_after());
@@ -159,11 +162,12 @@ fn request_counts_for_every_rule_that_charges_or_denies_it() {
 
 #[test]
 fn keys_that_a_request_counts_for_are_those_of_its_rulings() {
-    let by_default =
-        Rule::new("by-plan").key([KeyPart::or("plan", "none"), "user".into()]).limit(hourly(9));
+    let by_default = Rule::new("by-plan")
+        .key([KeyAttribute::with_default("plan", "none"), "user".into()])
+        .limit(hourly(9));
     let by_address = Rule::new("by-address").key(["ip"]).limit(hourly(9));
-    let unlimited = per_user(5).tier("partner", Numbers::Unlimited);
-    let banned = Listing::new("banned").matches("user", "eve");
+    let unlimited = per_user(5).tier("partner", RuleLimits::Unlimited);
+    let banned = ListEntry::new("banned").matches("user", "eve");
     let policy = Policy::new().deny(banned).rule(unlimited).rule(by_default).rule(by_address);
     let (gate, _) = gate(policy);
     let keys = |request: &Request<'_>| {

@@ -1,17 +1,17 @@
 //! Lists come before limits: who passes, then who never does.
 
-use tollgate::{Condition, Listing, Policy, Reason};
+use tollgate::{Condition, ListEntry, Policy, Reason};
 
 use super::{MINUTE, everybody, gate, left, passed, per_user, user};
 
 fn policy() -> Policy {
     let names =
-        |names: &[&str]| Condition::OneOf(names.iter().map(|name| (*name).to_owned()).collect());
+        |names: &[&str]| Condition::AnyOf(names.iter().map(|name| (*name).to_owned()).collect());
     Policy::new()
         .rule(per_user(1))
         .rule(everybody(100))
-        .allow(Listing::new("staff").matches("user", names(&["ana", "ben"])))
-        .deny(Listing::new("banned").matches("user", names(&["ben", "eve"])))
+        .allow(ListEntry::new("staff").matches("user", names(&["ana", "ben"])))
+        .deny(ListEntry::new("banned").matches("user", names(&["ben", "eve"])))
 }
 
 #[test]
@@ -27,10 +27,10 @@ fn allow_beats_deny_beats_limits() {
 fn a_listed_request_says_which_list_and_never_when() {
     let (gate, _) = gate(policy());
     let passes = gate.check(&user("ben"));
-    assert_eq!((passes.reason(), passes.rule()), (Reason::AllowList, Some("staff")));
+    assert_eq!((passes.reason(), passes.decided_by_name()), (Reason::AllowList, Some("staff")));
     assert_eq!((passes.limit(), passes.remaining()), (u64::MAX, u64::MAX));
     let denied = gate.check(&user("eve"));
-    assert_eq!((denied.reason(), denied.rule()), (Reason::DenyList, Some("banned")));
+    assert_eq!((denied.reason(), denied.decided_by_name()), (Reason::DenyList, Some("banned")));
     assert_eq!((denied.limit(), denied.remaining(), denied.retry_after()), (0, 0, None));
     assert!(denied.error().is_none());
 }
@@ -41,7 +41,7 @@ fn a_listed_request_charges_nothing_and_gives_nothing_back() {
     assert!(gate.check(&user("kim")).is_allowed());
     for name in ["ana", "eve"] {
         drop(gate.check(&user(name).cost(50)));
-        drop(gate.take_up_to(&user(name).cost(50)));
+        drop(gate.check_up_to(&user(name).cost(50)));
         gate.reserve(&user(name).cost(50)).map(|hold| hold.settle(70)).ok();
         assert_eq!(left(&gate, "everybody", &user("kim")), 99, "{name} took");
         gate.refund(&user(name).cost(50));
@@ -60,7 +60,7 @@ fn a_list_comes_before_a_block() {
 #[test]
 fn a_listed_request_takes_up_to_what_it_asks_for() {
     let (gate, _) = gate(policy());
-    assert_eq!(gate.take_up_to(&user("ana").cost(7)).0, 7);
-    let (units, ruling) = gate.take_up_to(&user("eve").cost(7));
+    assert_eq!(gate.check_up_to(&user("ana").cost(7)).0, 7);
+    let (units, ruling) = gate.check_up_to(&user("eve").cost(7));
     assert_eq!((units, ruling.reason()), (0, Reason::DenyList));
 }

@@ -3,7 +3,8 @@
 use ipnet::IpNet;
 use proptest::prelude::*;
 use tollgate::{
-    Condition, Glob, KeyPart, Listing, Policy, Reason, Request, Rule, RuleReport, Verdict,
+    Condition, Glob, KeyAttribute, ListEntry, Policy, Reason, Request, Rule, RuleExplanation,
+    RuleMatch,
 };
 use tollgate_testkit::cases;
 
@@ -79,8 +80,8 @@ fn condition() -> impl Strategy<Value = Condition> {
         .prop_map(|net| net.parse::<IpNet>().expect("a network"));
     let glob = prop::sample::select(&GLOBS[..]).prop_map(Glob::new);
     let plain = prop_oneof![
-        4 => value().prop_map(Condition::Is),
-        2 => some(value()).prop_map(Condition::OneOf),
+        4 => value().prop_map(Condition::Equals),
+        2 => some(value()).prop_map(Condition::AnyOf),
         3 => some(value()).prop_map(Condition::Prefix),
         2 => some(glob.clone()).prop_map(Condition::Glob),
         // So many that they are matched in one pass.
@@ -97,11 +98,11 @@ fn conditions(least: usize) -> impl Strategy<Value = Vec<(String, Condition)>> {
     prop::collection::vec((attribute(), condition()), least..4)
 }
 
-fn key() -> impl Strategy<Value = Vec<KeyPart>> {
+fn key() -> impl Strategy<Value = Vec<KeyAttribute>> {
     let part = (any::<bool>(), prop::option::weighted(0.3, value()));
     prop::collection::vec(part, ATTRIBUTES.len()).prop_map(|parts| {
         let parts = parts.into_iter().zip(ATTRIBUTES).filter(|((taken, _), _)| *taken);
-        let part = |((_, default), name): ((bool, _), &str)| KeyPart {
+        let part = |((_, default), name): ((bool, _), &str)| KeyAttribute {
             attribute: name.to_owned(),
             default,
             address: None,
@@ -121,12 +122,12 @@ fn policy() -> impl Strategy<Value = Policy> {
             policy = policy.rule(if shadow { rule.shadow() } else { rule });
         }
         for (number, matches) in allow.into_iter().enumerate() {
-            let mut list = Listing::new(format!("allow {number}"));
+            let mut list = ListEntry::new(format!("allow {number}"));
             list.matches = matches;
             policy = policy.allow(list);
         }
         for (number, matches) in deny.into_iter().enumerate() {
-            let mut list = Listing::new(format!("deny {number}"));
+            let mut list = ListEntry::new(format!("deny {number}"));
             list.matches = matches;
             policy = policy.deny(list);
         }
@@ -139,22 +140,22 @@ fn attributes() -> impl Strategy<Value = Vec<(String, String)>> {
 }
 
 fn hold(matches: &[(String, Condition)], request: &Request<'_>) -> bool {
-    matches.iter().all(|(attribute, condition)| condition.holds(request.get(attribute)))
+    matches.iter().all(|(attribute, condition)| condition.matches(request.get(attribute)))
 }
 
-fn verdict_is_right(report: &RuleReport, rule: &Rule, request: &Request<'_>) -> bool {
-    let failing = rule.matches.iter().find(|(name, of)| !of.holds(request.get(name)));
+fn verdict_is_right(report: &RuleExplanation, rule: &Rule, request: &Request<'_>) -> bool {
+    let failing = rule.matches.iter().find(|(name, of)| !of.matches(request.get(name)));
     let absent = rule
         .key
         .iter()
         .find(|part| part.default.is_none() && request.get(&part.attribute).is_none());
     match &report.verdict {
-        Verdict::Applies => failing.is_none() && absent.is_none(),
-        Verdict::NoMatch { attribute, condition, value } => {
+        RuleMatch::Applies => failing.is_none() && absent.is_none(),
+        RuleMatch::ConditionFailed { attribute, condition, value } => {
             failing == Some(&(attribute.clone(), condition.clone()))
                 && value.as_deref() == request.get(attribute)
         }
-        Verdict::KeyAbsent { attribute } => {
+        RuleMatch::KeyMissing { attribute } => {
             failing.is_none() && absent.is_some_and(|part| part.attribute == *attribute)
         }
         _ => false,
@@ -177,7 +178,7 @@ proptest! {
                 prop_assert!(verdict_is_right(report, rule, &request), "{report:?} of {request:?}");
             }
             let has_key = |rule: &&Rule| {
-                let known = |part: &KeyPart| part.default.is_some() || request.get(&part.attribute).is_some();
+                let known = |part: &KeyAttribute| part.default.is_some() || request.get(&part.attribute).is_some();
                 rule.key.iter().all(known)
             };
             let applies = |rule: &&Rule| hold(&rule.matches, &request) && has_key(rule);
@@ -194,7 +195,7 @@ proptest! {
             let said = explanation.list.as_ref().map(|(name, passes)| (name, *passes));
             prop_assert_eq!(said, list);
             if let Some((name, _)) = list {
-                prop_assert_eq!(ruling.rule(), Some(name.as_str()));
+                prop_assert_eq!(ruling.decided_by_name(), Some(name.as_str()));
                 prop_assert_eq!(ruling.rules().count(), 0);
             } else {
                 prop_assert!(ruling.rules().map(|figures| figures.rule()).eq(expected));
@@ -210,15 +211,15 @@ fn an_address_mapped_into_ipv6_is_in_the_ipv4_network() {
     let networks = vec!["10.0.0.0/8".parse().unwrap()];
     let rule = Rule::new("inside").matches("ip", Condition::Cidr(networks)).limit(hourly(1));
     let (gate, _) = gate(Policy::new().rule(rule));
-    assert!(gate.check(&Request::new().with("ip", "10.1.2.3")).rule().is_some());
+    assert!(gate.check(&Request::new().with("ip", "10.1.2.3")).decided_by_name().is_some());
     assert!(!gate.check(&Request::new().with("ip", "::ffff:10.9.9.9")).is_allowed());
-    assert!(gate.check(&Request::new().with("ip", "11.1.2.3")).rule().is_none());
-    assert!(gate.check(&Request::new().with("ip", "10.1.2.3:80")).rule().is_some());
+    assert!(gate.check(&Request::new().with("ip", "11.1.2.3")).decided_by_name().is_none());
+    assert!(gate.check(&Request::new().with("ip", "10.1.2.3:80")).decided_by_name().is_some());
 }
 
 #[test]
 fn a_value_that_is_listed_twice_charges_once() {
-    let twice = Condition::OneOf(vec!["/a".to_owned(), "/b".to_owned(), "/a".to_owned()]);
+    let twice = Condition::AnyOf(vec!["/a".to_owned(), "/b".to_owned(), "/a".to_owned()]);
     let (gate, _) =
         gate(Policy::new().rule(Rule::new("both").matches("route", twice).limit(hourly(2))));
     let request = Request::new().with("route", "/a");

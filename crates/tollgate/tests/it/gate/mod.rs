@@ -35,7 +35,7 @@ fn gate(policy: Policy) -> (Gate, ManualClock) {
 
 fn gate_at(clock: &ManualClock, policy: Policy) -> Gate {
     let store = MemoryStore::builder().clock(clock.clone()).max_keys(10_000).build();
-    Gate::on(store.expect("the bound is possible"), policy).expect("the policy is right")
+    Gate::with_store(store.expect("the bound is possible"), policy).expect("the policy is right")
 }
 
 fn user(name: &str) -> Request<'_> {
@@ -44,7 +44,7 @@ fn user(name: &str) -> Request<'_> {
 
 /// A window of an hour from the first request on: whole units, nothing comes back meanwhile.
 fn hourly(count: u64) -> Limit {
-    Limit::fixed_window(count, HOUR).from_first()
+    Limit::fixed_window(count, HOUR).starting_at_first_request()
 }
 
 /// A rule of so many an hour for each user.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{
-    Block, Cost, ManualClock, Numbers, Outcome, Policy, Request, Rule, Ruling, Timestamp,
+    BlockPolicy, Cost, ManualClock, Outcome, Policy, Request, Rule, RuleLimits, Ruling, Timestamp,
 };
 use tollgate_testkit::{Answer, KeyModel};
 
@@ -64,7 +64,7 @@ pub(super) struct Asked<'a> {
 struct Applied {
     rule: Rule,
     key: KeyOf,
-    numbers: Numbers,
+    numbers: RuleLimits,
     cost: u64,
     blocked: Duration,
 }
@@ -173,8 +173,8 @@ impl GateModel {
             let known = self.blocks.get(&applied.key).filter(|known| now < known.forgotten);
             let times = known.map_or(0, |known| known.times + 1);
             let length = length(&block, times);
-            let until = now.after(length);
-            let forgotten = if block.factor > 1 { until.after(block.max) } else { until };
+            let until = now.saturating_add(length);
+            let forgotten = if block.factor > 1 { until.saturating_add(block.max) } else { until };
             self.blocks.insert(applied.key.clone(), Blocked { until, times, forgotten });
             let own = all.iter_mut().filter(|of| own(of));
             own.for_each(|of| block_out(&mut of.said, length));
@@ -185,7 +185,7 @@ impl GateModel {
     fn applied(&self, asked: &Asked<'_>) -> Option<Vec<Applied>> {
         let mut all = Vec::new();
         for rule in &self.policy.rules {
-            let holds = rule.matches.iter().all(|(name, of)| of.holds(asked.request.get(name)));
+            let holds = rule.matches.iter().all(|(name, of)| of.matches(asked.request.get(name)));
             let values = rule.key.iter().map(|part| {
                 asked
                     .request
@@ -199,26 +199,27 @@ impl GateModel {
             };
             let key = (rule.name.clone(), key);
             let until = self.blocks.get(&key).map(|blocked| blocked.until);
-            let blocked = until.map_or(Duration::ZERO, |until| until.since(self.clock.now()));
+            let blocked =
+                until.map_or(Duration::ZERO, |until| until.saturating_since(self.clock.now()));
             let (numbers, rule) = (self.numbers(rule, &asked.request), rule.clone());
             all.push(Applied { rule, key, numbers, cost, blocked });
         }
         Some(all)
     }
 
-    fn numbers(&self, rule: &Rule, request: &Request<'_>) -> Numbers {
+    fn numbers(&self, rule: &Rule, request: &Request<'_>) -> RuleLimits {
         let fits = |name: &String, value: &String| request.get(name) == Some(value);
         let own = self.policy.overrides.iter().find(|of| of.client.iter().all(|(n, v)| fits(n, v)));
-        if let Some(numbers) = own.and_then(|own| own.numbers.get(&rule.name)) {
+        if let Some(numbers) = own.and_then(|own| own.limits.get(&rule.name)) {
             return numbers.clone();
         }
         let tier = own.and_then(|own| own.tier.as_deref());
         let tier = tier.or(request.get(&self.policy.tier_from));
         let Some(tier) = tier.or(self.policy.default_tier.as_deref()) else {
-            return rule.numbers.clone();
+            return rule.limits.clone();
         };
         let shared = self.policy.tiers.get(tier).and_then(|rules| rules.get(&rule.name));
-        rule.tiers.get(tier).or(shared).unwrap_or(&rule.numbers).clone()
+        rule.tiers.get(tier).or(shared).unwrap_or(&rule.limits).clone()
     }
 }
 
@@ -239,7 +240,7 @@ fn cost(cost: &Cost, asked: &Asked<'_>) -> Option<u64> {
     }
 }
 
-fn length(block: &Block, times: u32) -> Duration {
+fn length(block: &BlockPolicy, times: u32) -> Duration {
     let factor = u128::from(block.factor).saturating_pow(times);
     let nanos = block.first.as_nanos().saturating_mul(factor).min(block.max.as_nanos());
     Duration::from_nanos(u64::try_from(nanos).expect("no longer than the longest"))
@@ -311,7 +312,7 @@ pub(super) fn answered(ruling: &Ruling) -> Answered {
         shadow: of.is_shadow(),
     });
     let rules: Vec<Said> = rules.collect();
-    let decided = ruling.rule().map(|rule| Said {
+    let decided = ruling.decided_by_name().map(|rule| Said {
         rule: rule.to_owned(),
         allowed: rules.iter().any(|said| said.rule == rule && said.allowed),
         limit: ruling.limit(),

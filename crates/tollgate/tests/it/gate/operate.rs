@@ -1,6 +1,6 @@
 //! What operators ask: reset, status, lists of keys.
 
-use tollgate::{Limit, MemoryStore, Numbers, Policy, Request, Rule};
+use tollgate::{Limit, MemoryStore, Policy, Request, Rule, RuleLimits};
 
 use super::{Gate, HOUR, everybody, gate, hourly, left, passed, per_user, user};
 
@@ -63,7 +63,7 @@ fn a_reset_finds_limits_that_only_an_earlier_policy_had() {
     let (gate, _) = gate(Policy::new().rule(composite()));
     assert!(gate.check(&of("acme", "ana")).is_allowed());
     let mut one = composite();
-    one.numbers = hourly(1).into();
+    one.limits = hourly(1).into();
     gate.replace(Policy::new().rule(one)).unwrap();
     assert!(gate.reset("composite", &["acme", "ana"]));
     gate.replace(Policy::new().rule(composite())).unwrap();
@@ -102,7 +102,7 @@ fn the_keys_of_a_rule_are_listed_with_their_status() {
 #[test]
 fn a_rule_that_limits_only_a_tier_lists_its_keys() {
     let mut rule = per_user(1).tier("free", hourly(2));
-    rule.numbers = Numbers::Unlimited;
+    rule.limits = RuleLimits::Unlimited;
     let (gate, _) = gate(Policy::new().rule(rule));
     assert!(gate.check(&user("ana").with("tier", "free")).is_allowed());
     assert!(gate.check(&user("ben")).is_allowed());
@@ -121,13 +121,14 @@ fn a_status_takes_nothing_and_is_on_one_unit() {
 fn a_gate_goes_on_where_another_over_the_store_or_its_snapshot_was() {
     let (gate, clock) = gate(Policy::new().rule(per_user(5)).rule(composite()));
     assert!(gate.check(&of("acme", "ana").cost(1)).is_allowed());
-    let again = Gate::on(gate.store().clone(), Policy::new().rule(per_user(5))).unwrap();
+    let again = Gate::with_store(gate.store().clone(), Policy::new().rule(per_user(5))).unwrap();
     assert_eq!(left(&again, "per-user", &user("ana")), 4);
     let mut saved = Vec::new();
     gate.store().snapshot(&mut saved).unwrap();
     let builder = MemoryStore::builder().clock(clock).max_keys(10_000);
     let restored = builder.restore(saved.as_slice()).unwrap();
-    let restored = Gate::on(restored, Policy::new().rule(per_user(5)).rule(composite())).unwrap();
+    let restored =
+        Gate::with_store(restored, Policy::new().rule(per_user(5)).rule(composite())).unwrap();
     let ruling = restored.check(&of("acme", "ana"));
-    assert_eq!((ruling.rule(), ruling.is_allowed()), (Some("composite"), false));
+    assert_eq!((ruling.decided_by_name(), ruling.is_allowed()), (Some("composite"), false));
 }

@@ -1,14 +1,14 @@
 //! Overrides: a client's own tier or numbers, of the policy or set while running.
 
 use tollgate::{
-    Client, Gate, MemoryStore, Numbers, Override, OverrideRemoval, OverrideSource, Policy, Rule,
+    Client, Gate, MemoryStore, Override, OverrideRemoval, OverrideSource, Policy, Rule, RuleLimits,
     Timestamp,
 };
 
 use super::{HOUR, MINUTE, SECOND, gate, hourly, left, passed, per_user, user};
 
 fn own(name: &str, count: u64) -> Override {
-    Override::new("user", name).numbers("per-user", hourly(count))
+    Override::new("user", name).limits("per-user", hourly(count))
 }
 
 fn client(name: &str) -> Client {
@@ -19,7 +19,7 @@ fn client(name: &str) -> Client {
 fn an_override_gives_a_client_its_tier_whatever_the_request_says() {
     let rule = per_user(1).tier("pro", hourly(3)).tier("free", hourly(2));
     let change = Override::new("user", "ana").tier("pro");
-    let (gate, _) = gate(Policy::new().rule(rule).with_override(change));
+    let (gate, _) = gate(Policy::new().rule(rule).override_client(change));
     assert_eq!(passed(&gate, &user("ana").with("tier", "free"), 9), 3);
     assert_eq!(passed(&gate, &user("ben").with("tier", "free"), 9), 2);
 }
@@ -27,14 +27,14 @@ fn an_override_gives_a_client_its_tier_whatever_the_request_says() {
 #[test]
 fn numbers_of_an_override_come_before_any_tier() {
     let rule = per_user(1).tier("pro", hourly(3));
-    let (gate, _) = gate(Policy::new().rule(rule).with_override(own("ana", 5).tier("pro")));
+    let (gate, _) = gate(Policy::new().rule(rule).override_client(own("ana", 5).tier("pro")));
     assert_eq!(passed(&gate, &user("ana").with("tier", "pro"), 9), 5);
 }
 
 #[test]
 fn an_override_may_unlimit_a_client() {
-    let change = Override::new("user", "ana").numbers("per-user", Numbers::Unlimited);
-    let (gate, _) = gate(Policy::new().rule(per_user(1)).with_override(change));
+    let change = Override::new("user", "ana").limits("per-user", RuleLimits::Unlimited);
+    let (gate, _) = gate(Policy::new().rule(per_user(1)).override_client(change));
     assert_eq!(passed(&gate, &user("ana"), 50), 50);
 }
 
@@ -57,7 +57,7 @@ fn an_override_set_while_running_counts_from_the_next_decision() {
 #[test]
 fn an_override_ends_at_its_moment_and_not_before() {
     let (gate, clock) = gate(Policy::new().rule(per_user(1)));
-    gate.set_override(own("ana", 3).until(clock.now().after(MINUTE))).unwrap();
+    gate.set_override(own("ana", 3).until(clock.now().saturating_add(MINUTE))).unwrap();
     clock.advance(MINUTE - SECOND);
     assert_eq!(left(&gate, "per-user", &user("ana")), 3);
     clock.advance(SECOND);
@@ -68,9 +68,9 @@ fn an_override_ends_at_its_moment_and_not_before() {
 #[test]
 fn an_override_that_ended_gives_way_to_one_of_fewer_attributes() {
     let both = Client::from([("user", "ana"), ("route", "/a")].map(|(n, v)| (n.into(), v.into())));
-    let both = Override::of(both).numbers("per-user", hourly(7));
-    let (gate, clock) = gate(Policy::new().rule(per_user(1)).with_override(own("ana", 3)));
-    gate.set_override(both.until(clock.now().after(MINUTE))).unwrap();
+    let both = Override::of(both).limits("per-user", hourly(7));
+    let (gate, clock) = gate(Policy::new().rule(per_user(1)).override_client(own("ana", 3)));
+    gate.set_override(both.until(clock.now().saturating_add(MINUTE))).unwrap();
     let request = user("ana").with("route", "/a");
     assert_eq!(left(&gate, "per-user", &request), 7, "more attributes come first");
     assert_eq!(left(&gate, "per-user", &user("ana")), 3);
@@ -81,7 +81,7 @@ fn an_override_that_ended_gives_way_to_one_of_fewer_attributes() {
 #[test]
 fn of_overrides_that_name_as_many_attributes_the_alphabet_decides() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
-    let tenant = Override::new("tenant", "acme").numbers("per-user", hourly(2));
+    let tenant = Override::new("tenant", "acme").limits("per-user", hourly(2));
     let request = user("ana").with("tenant", "acme");
     gate.set_override(own("ana", 3)).unwrap();
     gate.set_override(tenant.clone()).unwrap();
@@ -94,7 +94,7 @@ fn of_overrides_that_name_as_many_attributes_the_alphabet_decides() {
 
 /// A policy whose override gives ana so many.
 fn with_entry(count: u64) -> Policy {
-    Policy::new().rule(per_user(1)).with_override(own("ana", count))
+    Policy::new().rule(per_user(1)).override_client(own("ana", count))
 }
 
 /// The limit of ana, and the source of each override.
@@ -126,7 +126,7 @@ fn override_of_the_policy_applies_again_when_one_of_run_time_is_removed() {
 #[test]
 fn override_of_the_policy_applies_again_when_one_of_run_time_ends() {
     let (gate, clock) = gate(with_entry(2));
-    gate.set_override(own("ana", 3).until(clock.now().after(MINUTE))).unwrap();
+    gate.set_override(own("ana", 3).until(clock.now().saturating_add(MINUTE))).unwrap();
     clock.advance(MINUTE - SECOND);
     assert_eq!(limit_and_sources(&gate), (3, vec![OverrideSource::RunTime]));
     clock.advance(SECOND);
@@ -137,7 +137,7 @@ fn override_of_the_policy_applies_again_when_one_of_run_time_ends() {
 fn run_time_override_stays_while_the_entry_of_the_policy_does() {
     let (gate, _) = gate(with_entry(2));
     gate.set_override(own("ana", 3)).unwrap();
-    gate.replace(with_entry(2).with_override(own("ben", 7))).unwrap();
+    gate.replace(with_entry(2).override_client(own("ben", 7))).unwrap();
     assert_eq!(left(&gate, "per-user", &user("ana")), 3);
 }
 
@@ -163,7 +163,7 @@ fn changed_entry_of_the_policy_replaces_a_run_time_override_for_good() {
 #[test]
 fn changed_entry_of_the_policy_replaces_a_run_time_override_of_an_earlier_process() {
     let store = MemoryStore::builder().build().unwrap();
-    let on = |policy| Gate::on(store.clone(), policy).unwrap();
+    let on = |policy| Gate::with_store(store.clone(), policy).unwrap();
     let before = on(with_entry(2));
     before.set_override(own("ana", 3)).unwrap();
     before.set_override(own("ben", 6)).unwrap();
@@ -190,8 +190,8 @@ fn an_override_that_cannot_be_is_refused_and_changes_nothing() {
     let wrong = [
         Override::of(Client::new()).tier("pro"),
         Override::new("user", "ana"),
-        Override::new("user", "ana").numbers("per-usr", hourly(2)),
-        Override::new("user", "ana").numbers("per-user", hourly(0)),
+        Override::new("user", "ana").limits("per-usr", hourly(2)),
+        Override::new("user", "ana").limits("per-user", hourly(0)),
         Override::new("", "ana").tier("pro"),
     ];
     for change in wrong {
@@ -203,7 +203,7 @@ fn an_override_that_cannot_be_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_client_may_have_more_limits_than_the_rule() {
-    let change = Override::new("user", "ana").numbers("per-user", vec![hourly(9), hourly(4)]);
+    let change = Override::new("user", "ana").limits("per-user", vec![hourly(9), hourly(4)]);
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
     gate.set_override(change).unwrap();
     assert_eq!(passed(&gate, &user("ana"), 9), 4);
@@ -219,7 +219,7 @@ fn a_client_may_have_more_limits_than_the_rule() {
 fn changed_numbers_of_a_client_keep_its_share() {
     let (gate, clock) = gate(Policy::new().rule(per_user(10)));
     assert!(gate.check(&user("ana").cost(3)).is_allowed());
-    gate.set_override(own("ana", 100).until(clock.now().after(MINUTE))).unwrap();
+    gate.set_override(own("ana", 100).until(clock.now().saturating_add(MINUTE))).unwrap();
     assert_eq!(left(&gate, "per-user", &user("ana")), 70);
     clock.advance(MINUTE);
     assert_eq!(left(&gate, "per-user", &user("ana")), 7, "and back when it ends");
@@ -242,7 +242,7 @@ fn taking_back_overrides_nobody_has_leaves_no_trace() {
 fn overrides_outlive_a_restart_in_a_file_that_is_whole_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("overrides");
-    let policy = Policy::new().rule(per_user(5)).with_override(own("eve", 9));
+    let policy = Policy::new().rule(per_user(5)).override_client(own("eve", 9));
     let (before, _) = gate(policy.clone());
     before.set_override(own("ana", 50).until(Timestamp::MAX)).expect("it is right");
     before.set_override(own("eve", 60)).expect("it is right");

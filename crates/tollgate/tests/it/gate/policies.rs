@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::model::Asked;
 use proptest::prelude::*;
-use tollgate::{Block, Condition, Cost, KeyPart, Limit, Numbers, Override, Policy, Request, Rule};
+use tollgate::{
+    BlockPolicy, Condition, Cost, KeyAttribute, Limit, Override, Policy, Request, Rule, RuleLimits,
+};
 use tollgate_testkit::{NANO, any_limits, one_limit_of_each};
 
 pub(super) const USERS: [&str; 4] = ["ana", "ben", "eve", "kim"];
@@ -75,8 +77,8 @@ fn several() -> impl Strategy<Value = Vec<Limit>> {
     ]
 }
 
-fn numbers() -> impl Strategy<Value = Numbers> {
-    prop_oneof![5 => several().prop_map(Numbers::Limits), 1 => Just(Numbers::Unlimited)]
+fn numbers() -> impl Strategy<Value = RuleLimits> {
+    prop_oneof![5 => several().prop_map(RuleLimits::All), 1 => Just(RuleLimits::Unlimited)]
 }
 
 fn costs() -> impl Strategy<Value = Cost> {
@@ -89,11 +91,11 @@ fn costs() -> impl Strategy<Value = Cost> {
     ]
 }
 
-fn blocks() -> impl Strategy<Value = Option<Block>> {
+fn blocks() -> impl Strategy<Value = Option<BlockPolicy>> {
     let seconds = (1..90_u64, 1..4_u32, 1..900_u64);
     let block = seconds.prop_map(|(first, factor, more)| {
         let first = Duration::from_secs(first);
-        Block::of(first).times(factor, first + Duration::from_secs(more))
+        BlockPolicy::fixed(first).escalating(factor, first + Duration::from_secs(more))
     });
     prop::option::weighted(0.25, block)
 }
@@ -102,19 +104,19 @@ fn rules() -> impl Strategy<Value = Rule> {
     let matches = prop_oneof![
         3 => Just(None),
         1 => Just(Some(Condition::Prefix(vec!["/a".to_owned()]))),
-        1 => Just(Some(Condition::Is("/c".to_owned()))),
+        1 => Just(Some(Condition::Equals("/c".to_owned()))),
     ];
     let keys = prop::sample::select(vec![
-        vec![KeyPart::from("user")],
-        vec![KeyPart::from("user"), KeyPart::or("route", "none")],
-        vec![KeyPart::from("route")],
+        vec![KeyAttribute::from("user")],
+        vec![KeyAttribute::from("user"), KeyAttribute::with_default("route", "none")],
+        vec![KeyAttribute::from("route")],
         vec![],
     ]);
     let tiers = prop::collection::btree_map(prop::sample::select(&TIERS[..]), numbers(), 0..3);
     let rest = (costs(), prop::bool::weighted(0.2), blocks());
     (matches, keys, numbers(), tiers, rest).prop_map(|(matches, key, numbers, tiers, rest)| {
         let mut rule = Rule::new("to be named").key(key);
-        rule.numbers = numbers;
+        rule.limits = numbers;
         rule.matches.extend(matches.map(|condition| ("route".to_owned(), condition)));
         rule.tiers = tiers.into_iter().map(|(tier, of)| (tier.to_owned(), of)).collect();
         (rule.cost, rule.shadow, rule.block) = rest;
@@ -145,9 +147,9 @@ pub(super) fn policies() -> impl Strategy<Value = Policy> {
                 policy = policy.tier(tier, &rule, numbers);
             }
             if let Some((user, tier, numbers)) = own {
-                let mut own = Override::new("user", user).numbers(rule, numbers);
+                let mut own = Override::new("user", user).limits(rule, numbers);
                 own.tier = tier.map(str::to_owned);
-                policy = policy.with_override(own);
+                policy = policy.override_client(own);
             }
         }
         without_unlimited_blocks(policy)
@@ -156,11 +158,11 @@ pub(super) fn policies() -> impl Strategy<Value = Policy> {
 
 /// A key that is blocked under one tier and unlimited under another has no figures for the model.
 fn without_unlimited_blocks(mut policy: Policy) -> Policy {
-    let is_limited = |numbers: &Numbers| *numbers != Numbers::Unlimited;
+    let is_limited = |numbers: &RuleLimits| *numbers != RuleLimits::Unlimited;
     for rule in policy.rules.iter_mut().filter(|rule| rule.block.is_some()) {
         let shared = policy.tiers.values().filter_map(|rules| rules.get(&rule.name));
-        let own = policy.overrides.iter().filter_map(|own| own.numbers.get(&rule.name));
-        if ![&rule.numbers]
+        let own = policy.overrides.iter().filter_map(|own| own.limits.get(&rule.name));
+        if ![&rule.limits]
             .into_iter()
             .chain(rule.tiers.values())
             .chain(shared)

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate::{Cost, Gate, Limit, Numbers, Override, Policy, Replaced, Rule};
+use tollgate::{Cost, Gate, Limit, Override, Policy, ReplaceOutcome, Rule, RuleLimits};
 use tollgate_testkit::eventually;
 
 use super::policies::USERS;
@@ -96,7 +96,7 @@ fn overrides_set_by_many_threads_all_stay() {
             let gate = &gate;
             scope.spawn(move || {
                 for name in part {
-                    let change = Override::new("user", name).numbers("per-user", hourly(5));
+                    let change = Override::new("user", name).limits("per-user", hourly(5));
                     gate.set_override(change).unwrap();
                     assert_eq!(gate.peek(&user(name)).limit(), 5, "from the next decision on");
                 }
@@ -111,7 +111,8 @@ fn overrides_set_by_many_threads_all_stay() {
 
 #[test]
 fn a_tier_that_changes_while_threads_check_never_lets_too_much_through() {
-    let policy = |count| Policy::new().rule(per_user(count).tier("internal", Numbers::Unlimited));
+    let policy =
+        |count| Policy::new().rule(per_user(count).tier("internal", RuleLimits::Unlimited));
     let (gate, _) = gate(policy(1000));
     let allowed = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -153,14 +154,15 @@ fn of_those_who_replace_the_same_policy_all_but_one_are_too_late() {
         let seen = gate.policy();
         let replace = |number: u64| {
             let policy = Policy::new().rule(per_user(1 + round * 10 + number));
-            (gate.replace_seen(&seen, policy.clone()).unwrap(), policy)
+            (gate.compare_and_replace(&seen, policy.clone()).unwrap(), policy)
         };
         let replaced: Vec<_> = thread::scope(|scope| {
             let replace = &replace;
             let tries: Vec<_> = (0..4).map(|number| scope.spawn(move || replace(number))).collect();
             tries.into_iter().map(|tried| tried.join().unwrap()).collect()
         });
-        let done: Vec<_> = replaced.iter().filter(|(how, _)| *how == Replaced::Done).collect();
+        let done: Vec<_> =
+            replaced.iter().filter(|(how, _)| *how == ReplaceOutcome::Replaced).collect();
         assert_eq!(done.len(), 1);
         assert_eq!(*gate.policy(), done[0].1);
     }

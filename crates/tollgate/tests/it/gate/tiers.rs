@@ -1,6 +1,6 @@
 //! Tiers replace numbers, and numbers that change keep what was consumed in proportion.
 
-use tollgate::{Limit, Numbers, Policy, Reason, Rule};
+use tollgate::{Limit, Policy, Reason, Rule, RuleLimits};
 
 use super::{HOUR, gate, hourly, left, passed, per_user, user};
 
@@ -46,7 +46,7 @@ fn the_tiers_of_a_rule_come_before_those_of_the_policy() {
 
 #[test]
 fn an_unlimited_tier_passes_and_counts_nothing() {
-    let (gate, _) = gate(Policy::new().rule(per_user(1).tier("internal", Numbers::Unlimited)));
+    let (gate, _) = gate(Policy::new().rule(per_user(1).tier("internal", RuleLimits::Unlimited)));
     let request = user("ana").with("tier", "internal");
     assert_eq!(passed(&gate, &request, 100), 100);
     assert_eq!(gate.check(&request).reason(), Reason::NoRule);
@@ -109,6 +109,6 @@ fn a_policy_that_is_wrong_leaves_the_one_in_force() {
     let (gate, _) = gate(Policy::new().rule(per_user(1)));
     let error = gate.replace(Policy::new().rule(per_user(0)).rule(per_user(1))).unwrap_err();
     assert_eq!(error.problems.len(), 2, "{error}");
-    assert_eq!(gate.policy().rules[0].numbers, hourly(1).into());
+    assert_eq!(gate.policy().rules[0].limits, hourly(1).into());
     assert_eq!(passed(&gate, &user("ana"), 3), 1);
 }

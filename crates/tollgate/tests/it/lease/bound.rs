@@ -31,7 +31,7 @@ fn limits() -> impl Strategy<Value = Limit> {
         Limit::token_bucket,
         Limit::leaky_bucket,
         Limit::fixed_window,
-        |count, window| Limit::fixed_window(count, window).from_first(),
+        |count, window| Limit::fixed_window(count, window).starting_at_first_request(),
         Limit::sliding_log,
         Limit::sliding_counter,
     ];
@@ -135,7 +135,7 @@ fn one_of_each() -> [Limit; 5] {
     [
         Limit::per_second(10).burst(20),
         Limit::fixed_window(10, SECOND),
-        Limit::fixed_window(10, SECOND).from_first(),
+        Limit::fixed_window(10, SECOND).starting_at_first_request(),
         Limit::sliding_log(10, SECOND),
         Limit::sliding_counter(10, SECOND),
     ]

@@ -72,7 +72,7 @@ pub(super) enum Mistake {
 }
 
 struct Node {
-    purse: Purse,
+    purse: Wallet,
     /// What its clock shows when the store's shows [`STORE`].
     clock: Timestamp,
     /// How often it has crashed: answers to its former self are nobody's.
@@ -102,14 +102,14 @@ enum Mail {
     AskAll,
     Borrow { node: usize, life: u64, units: u64, sent: Timestamp, trip: Trip },
     Granted { node: usize, life: u64, grant: Grant },
-    Back(Return),
-    Regret { node: usize, life: u64, spent: Spent },
+    Back(LeaseRefund),
+    Regret { node: usize, life: u64, spent: Payment },
 }
 
 pub(super) struct Fleet<'a> {
     terms: &'a LeaseTerms,
     mistake: Mistake,
-    state: State,
+    state: ScriptState,
     /// Microseconds since the beginning.
     now: u64,
     nodes: Vec<Node>,
@@ -121,16 +121,16 @@ pub(super) struct Fleet<'a> {
 impl<'a> Fleet<'a> {
     pub(super) fn new(terms: &'a LeaseTerms, nodes: usize, mistake: Mistake) -> Fleet<'a> {
         let node = |number: u64| Node {
-            purse: Purse::default(),
+            purse: Wallet::default(),
             // Days apart, and further than any lease is long.
-            clock: NODE.after(Duration::from_secs(number * number * 100_003)),
+            clock: NODE.saturating_add(Duration::from_secs(number * number * 100_003)),
             life: 0,
             charges: BTreeMap::new(),
         };
         Fleet {
             terms,
             mistake,
-            state: State::New,
+            state: ScriptState::New,
             now: 0,
             nodes: (0..nodes as u64).map(node).collect(),
             mail: BTreeMap::new(),
@@ -193,7 +193,7 @@ impl<'a> Fleet<'a> {
             }
             Act::Crash => {
                 let node = &mut self.nodes[number];
-                (node.purse, node.life) = (Purse::default(), node.life + 1);
+                (node.purse, node.life) = (Wallet::default(), node.life + 1);
             }
         }
     }
@@ -255,7 +255,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Charges the store, if it has so much: the state that was met, and the charge.
-    fn charge(&mut self, units: u64) -> Option<(State, Charged)> {
+    fn charge(&mut self, units: u64) -> Option<(ScriptState, Charged)> {
         let (limit, at) = (self.terms.limit(), STORE + self.now);
         if !limit.decide(&self.state, at, units).is_allowed() {
             return None;
@@ -266,9 +266,9 @@ impl<'a> Fleet<'a> {
         Some((met, Charged { at, window_ends }))
     }
 
-    fn window_end(&self, met: &State, at: u64) -> u64 {
+    fn window_end(&self, met: &ScriptState, at: u64) -> u64 {
         match self.terms.limit().take(met, at, 1) {
-            State::FixedWindow { ends, .. } => ends,
+            ScriptState::FixedWindow { ends, .. } => ends,
             _ => u64::MAX,
         }
     }
@@ -279,7 +279,7 @@ impl<'a> Fleet<'a> {
         self.admitted.charged.push(Admission { at, ..spent });
     }
 
-    fn give_back(&mut self, returns: &[Return], trip: Trip) {
+    fn give_back(&mut self, returns: &[LeaseRefund], trip: Trip) {
         for back in returns {
             let mut back = *back;
             if self.mistake == Mistake::RefundsToTheLetter {
@@ -304,7 +304,7 @@ impl<'a> Fleet<'a> {
     }
 
     fn node_now(&self, number: usize) -> Timestamp {
-        self.nodes[number].clock.after(Duration::from_micros(self.now))
+        self.nodes[number].clock.saturating_add(Duration::from_micros(self.now))
     }
 
     /// What a node takes for now when it spends.

@@ -8,7 +8,9 @@ mod renewal;
 
 use std::time::Duration;
 
-use tollgate::port::{Grant, LeaseTerms, Lessee, Ported, Purse, Return, Spent, State};
+use tollgate::port::{
+    Borrower, Grant, LeaseRefund, LeaseTerms, Payment, ScriptPlan, ScriptState, Wallet,
+};
 use tollgate::{Limit, Timestamp};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,13 +23,13 @@ const STORE: u64 = 946_684_800_000_000;
 const NODE: Timestamp = Timestamp::from_secs(77);
 
 fn terms(limit: &Limit, ttl: Duration) -> LeaseTerms {
-    let ported = Ported::new(limit).expect("the limit fits");
+    let ported = ScriptPlan::new(limit).expect("the limit fits");
     LeaseTerms::new(&ported, ttl, 100).expect("the terms are possible")
 }
 
 /// A lease of `units` of a new key, sent and charged when both clocks begin.
 fn grant(units: u64) -> Grant {
-    Grant { sent: NODE, at: STORE, met: State::New, units }
+    Grant { sent: NODE, at: STORE, met: ScriptState::New, units }
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A key that was asked for `times` in the last second, in even steps up to [`NODE`].
-fn asked(terms: &LeaseTerms, times: u64) -> Lessee {
-    let mut lessee = Lessee::default();
+fn asked(terms: &LeaseTerms, times: u64) -> Borrower {
+    let mut lessee = Borrower::default();
     for number in 0..times {
         let back = 1_000_000_000 / times * (times - number);
         let at = Timestamp::from_nanos(NODE.as_nanos() - back);
@@ -14,10 +14,10 @@ fn asked(terms: &LeaseTerms, times: u64) -> Lessee {
 }
 
 /// The same, after the store has told what it has left.
-fn seen(terms: &LeaseTerms, times: u64, left: u64) -> Lessee {
+fn seen(terms: &LeaseTerms, times: u64, left: u64) -> Borrower {
     let mut lessee = asked(terms, times);
     let most = terms.limit().capacity();
-    let decision = terms.limit().decide(&State::New, STORE, most - left);
+    let decision = terms.limit().decide(&ScriptState::New, STORE, most - left);
     assert_eq!(decision.remaining(), left);
     lessee.met(&decision);
     lessee
@@ -29,9 +29,9 @@ fn a_cold_key_borrows_nothing() {
     for times in 1..4 {
         assert_eq!(seen(&terms, times, 900).borrow(&terms, 1, NODE), None);
     }
-    let mut dear = Lessee::default();
+    let mut dear = Borrower::default();
     assert!(dear.spend(&terms, 500, NODE).is_none());
-    dear.met(&terms.limit().decide(&State::New, STORE, 500));
+    dear.met(&terms.limit().decide(&ScriptState::New, STORE, 500));
     assert_eq!(dear.borrow(&terms, 1, NODE), None, "one dear request is no traffic");
     assert!(seen(&terms, 100, 900).borrow(&terms, 1, NODE).is_some());
 }
@@ -40,8 +40,8 @@ fn a_cold_key_borrows_nothing() {
 fn a_key_is_cold_again_when_nobody_has_asked_for_two_times_the_lease() {
     let terms = terms(&Limit::per_second(1000), SECOND);
     let mut lessee = seen(&terms, 100, 900);
-    assert_eq!(lessee.borrow(&terms, 1, NODE.after(2 * SECOND)), None);
-    assert!(lessee.is_idle(&terms, NODE.after(2 * SECOND)));
+    assert_eq!(lessee.borrow(&terms, 1, NODE.saturating_add(2 * SECOND)), None);
+    assert!(lessee.is_idle(&terms, NODE.saturating_add(2 * SECOND)));
     assert!(!lessee.is_idle(&terms, NODE));
 }
 
@@ -70,7 +70,7 @@ fn a_node_borrows_at_most_half_of_its_share_of_what_is_left() {
 
 #[test]
 fn a_node_borrows_at_most_the_share_that_it_may() {
-    let ported = Ported::new(&Limit::per_second(1000)).unwrap();
+    let ported = ScriptPlan::new(&Limit::per_second(1000)).unwrap();
     let terms = LeaseTerms::new(&ported, SECOND, 2).unwrap();
     assert_eq!(terms.most(), 20);
     assert_eq!(seen(&terms, 400, 900).borrow(&terms, 1, NODE), Some(20));
@@ -82,11 +82,11 @@ fn one_borrow_is_on_its_way_at_a_time() {
     let mut lessee = seen(&terms, 200, 900);
     assert!(lessee.borrow(&terms, 1, NODE).is_some());
     assert_eq!(lessee.borrow(&terms, 1, NODE), None);
-    lessee.refused(&terms.limit().decide(&State::New, STORE, 100));
+    lessee.lease_denied(&terms.limit().decide(&ScriptState::New, STORE, 100));
     assert!(lessee.borrow(&terms, 1, NODE).is_some());
-    lessee.failed();
+    lessee.lease_failed();
     assert_eq!(lessee.borrow(&terms, 1, NODE), None, "until the store has answered somebody");
-    lessee.met(&terms.limit().decide(&State::New, STORE, 100));
+    lessee.met(&terms.limit().decide(&ScriptState::New, STORE, 100));
     assert!(lessee.borrow(&terms, 1, NODE).is_some());
 }
 
@@ -95,11 +95,11 @@ fn the_next_lease_is_borrowed_when_half_of_this_one_is_spent() {
     let terms = terms(&Limit::per_second(1000), SECOND);
     let mut lessee = seen(&terms, 200, 900);
     let units = lessee.borrow(&terms, 1, NODE).unwrap();
-    assert!(lessee.granted(&terms, grant(units), NODE).is_empty());
+    assert!(lessee.lease_granted(&terms, grant(units), NODE).is_empty());
     for spent in 1..=units {
         assert_eq!(lessee.borrow(&terms, 1, NODE).is_some(), 2 * (spent - 1) == units, "{spent}");
         if 2 * (spent - 1) == units {
-            lessee.granted(&terms, grant(units), NODE);
+            lessee.lease_granted(&terms, grant(units), NODE);
         }
         assert!(lessee.spend(&terms, 1, NODE).is_some());
     }
@@ -113,11 +113,11 @@ fn a_reset_voids_what_is_in_hand_and_what_is_on_its_way() {
     assert!(lessee.borrow(&terms, 1, NODE).is_some());
     lessee.forget();
     // It may have been charged before the reset, so that nothing stands behind it.
-    assert!(lessee.granted(&terms, grant(50), NODE).is_empty());
+    assert!(lessee.lease_granted(&terms, grant(50), NODE).is_empty());
     assert!(lessee.spend(&terms, 1, NODE).is_none());
 
     assert!(lessee.borrow(&terms, 1, NODE).is_some());
-    lessee.granted(&terms, grant(50), NODE);
+    lessee.lease_granted(&terms, grant(50), NODE);
     assert!(lessee.spend(&terms, 1, NODE).is_some());
     lessee.forget();
     assert!(lessee.spend(&terms, 1, NODE).is_none());

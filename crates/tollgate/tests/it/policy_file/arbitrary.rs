@@ -6,8 +6,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tollgate::{
-    AddressPrefix, Block, CalendarUnit, Condition, Cost, Glob, KeyPart, Limit, Listing, Numbers,
-    OnStoreError, Override, Policy, Rule, SyncMode, Timestamp,
+    AddressPrefix, BlockPolicy, CalendarUnit, Condition, Cost, Glob, KeyAttribute, Limit,
+    ListEntry, OnStoreError, Override, Policy, Rule, RuleLimits, SyncMode, Timestamp,
 };
 
 /// Text of any kind: attributes' values are the caller's.
@@ -31,7 +31,7 @@ fn limit() -> impl Strategy<Value = Limit> {
                 0..=2 => Limit::token_bucket(count, period),
                 3 => Limit::leaky_bucket(count, period),
                 4 => Limit::leaky_queue(count, period),
-                5 => return Limit::fixed_window(count, period).from_first(),
+                5 => return Limit::fixed_window(count, period).starting_at_first_request(),
                 6 => return Limit::sliding_log(count, period),
                 7 => return Limit::sliding_counter(count, period),
                 _ => return Limit::calendar(count, CalendarUnit::Month).zone("Europe/Paris"),
@@ -41,10 +41,10 @@ fn limit() -> impl Strategy<Value = Limit> {
     )
 }
 
-fn numbers() -> impl Strategy<Value = Numbers> {
+fn numbers() -> impl Strategy<Value = RuleLimits> {
     prop_oneof![
-        1 => Just(Numbers::Unlimited),
-        4 => vec(limit(), 1..4).prop_map(Numbers::Limits),
+        1 => Just(RuleLimits::Unlimited),
+        4 => vec(limit(), 1..4).prop_map(RuleLimits::All),
     ]
 }
 
@@ -56,8 +56,8 @@ fn condition() -> impl Strategy<Value = Condition> {
         format!("{}/{length}", std::net::Ipv6Addr::from(bits)).parse().expect("a network")
     });
     let plain = prop_oneof![
-        text().prop_map(Condition::Is),
-        vec(text(), 1..4).prop_map(Condition::OneOf),
+        text().prop_map(Condition::Equals),
+        vec(text(), 1..4).prop_map(Condition::AnyOf),
         vec(text(), 1..4).prop_map(Condition::Prefix),
         vec(text().prop_map(Glob::new), 1..4).prop_map(Condition::Glob),
         vec(prop_oneof![network, wide], 1..4).prop_map(Condition::Cidr),
@@ -98,10 +98,10 @@ fn cost() -> impl Strategy<Value = Cost> {
     ]
 }
 
-fn block() -> impl Strategy<Value = Block> {
+fn block() -> impl Strategy<Value = BlockPolicy> {
     (1..u64::MAX / 8, 1..5_u32, 0..1000_u64).prop_map(|(first, factor, more)| {
         let first = Duration::from_nanos(first);
-        Block::of(first).times(factor, first + Duration::from_secs(more))
+        BlockPolicy::fixed(first).escalating(factor, first + Duration::from_secs(more))
     })
 }
 
@@ -124,13 +124,13 @@ fn rule() -> impl Strategy<Value = Rule> {
             rule.public_name = public_name;
             rule.matches = matches;
             let parts = key.into_iter();
-            let parts = parts.map(|(attribute, (default, address))| KeyPart {
+            let parts = parts.map(|(attribute, (default, address))| KeyAttribute {
                 attribute,
                 default,
                 address,
             });
             rule.key = parts.collect();
-            rule.numbers = numbers;
+            rule.limits = numbers;
             (rule.tiers, rule.cost, rule.shadow, rule.block, rule.on_store_error) = rest;
             (rule.sync, rule.lease_ttl) = (strict.then_some(SyncMode::Strict), ttl);
             rule.lease_share = share;
@@ -145,7 +145,7 @@ fn client() -> impl Strategy<Value = Override> {
         |(client, tier, has_numbers, numbers, until)| {
             let mut change = Override::of(client).tier(tier);
             if has_numbers {
-                change = change.numbers("rule-0", numbers);
+                change = change.limits("rule-0", numbers);
             }
             change.until = until;
             change
@@ -167,10 +167,10 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
                 rule.name = format!("rule-{number}");
                 policy.rules.push(rule);
             }
-            let named = |what: &str, lists: Vec<(Vec<(String, Condition)>, _)>| -> Vec<Listing> {
+            let named = |what: &str, lists: Vec<(Vec<(String, Condition)>, _)>| -> Vec<ListEntry> {
                 let numbered = lists.into_iter().enumerate();
                 let list = |(number, (matches, public_name))| {
-                    let mut list = Listing::new(format!("{what} {number}"));
+                    let mut list = ListEntry::new(format!("{what} {number}"));
                     (list.matches, list.public_name) = (matches, public_name);
                     list
                 };

@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
 fn refuses(path: &PathBuf, message: &str) {
     let error = Policy::load(path).expect_err("it cannot be read");
     assert_eq!(error.to_string(), format!("{}{message}", path.display()));
-    assert_eq!(error.findings.len(), 1);
+    assert_eq!(error.diagnostics.len(), 1);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_file_is_loaded_and_its_mistakes_carry_its_name() {
     assert_eq!(Policy::load(&path).unwrap().policy.rules.len(), 1);
     fs::write(&path, "x = 1").unwrap();
     let error = Policy::load(&path).unwrap_err();
-    assert_eq!(error.findings[0].file, path.display().to_string());
+    assert_eq!(error.diagnostics[0].file, path.display().to_string());
 }
 
 #[test]

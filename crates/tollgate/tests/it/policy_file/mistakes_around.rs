@@ -351,5 +351,5 @@ fn thousands_of_unknown_names_are_named_quickly() {
     let tiers: String = (0..5_000).map(|n| format!("rule-numbr-{n} = \"1/s\"\n")).collect();
     let error =
         tollgate::Policy::from_toml("t.toml", &format!("{rules}[tiers.pro]\n{tiers}")).unwrap_err();
-    assert_eq!(error.findings.len(), 5_000);
+    assert_eq!(error.diagnostics.len(), 5_000);
 }

@@ -13,11 +13,11 @@ mod syntax;
 mod warnings;
 mod writing;
 
-use tollgate::{Loaded, Policy};
+use tollgate::{LoadedPolicy, Policy};
 
 /// Reads `text`, which must be a policy.
 #[track_caller]
-fn loads(text: &str) -> Loaded {
+fn loads(text: &str) -> LoadedPolicy {
     Policy::from_toml("t.toml", text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Block, Condition, Cost, Glob, KeyPart, Limit, Listing, Numbers, OnStoreError, Override, Policy,
-    Rule, SyncMode, Timestamp,
+    BlockPolicy, Condition, Cost, Glob, KeyAttribute, Limit, ListEntry, OnStoreError, Override,
+    Policy, Rule, RuleLimits, SyncMode, Timestamp,
 };
 
 use super::loads;
@@ -23,9 +23,9 @@ fn reads_rule(line: &str, change: impl FnOnce(Rule) -> Rule) {
 }
 
 #[track_caller]
-fn reads_limit(line: &str, numbers: impl Into<Numbers>) {
+fn reads_limit(line: &str, numbers: impl Into<RuleLimits>) {
     let mut rule = Rule::new("r").key(["user"]);
-    rule.numbers = numbers.into();
+    rule.limits = numbers.into();
     let text = format!("[[rule]]\nname = \"r\"\nkey = [\"user\"]\n{line}\n");
     reads(&text, &Policy::new().rule(rule));
 }
@@ -59,7 +59,7 @@ on_store_error = "deny"
         .key(["tenant", "user"])
         .limit(Limit::per_minute(100).burst(20))
         .tier("pro", Limit::per_minute(10_000))
-        .tier("internal", Numbers::Unlimited);
+        .tier("internal", RuleLimits::Unlimited);
     let login = Rule::new("login-per-ip")
         .matches("route", "/login")
         .key(["ip"])
@@ -84,10 +84,10 @@ fn a_limit_is_text_or_a_table() {
     );
     reads_limit(
         r#"limit = { algorithm = "fixed_window", count = 5, per = "60s", align = "first" }"#,
-        Limit::fixed_window(5, 60 * second).from_first(),
+        Limit::fixed_window(5, 60 * second).starting_at_first_request(),
     );
-    reads_limit("limit = \"unlimited\"", Numbers::Unlimited);
-    reads_limit("limit = \" Unlimited \"", Numbers::Unlimited);
+    reads_limit("limit = \"unlimited\"", RuleLimits::Unlimited);
+    reads_limit("limit = \" Unlimited \"", RuleLimits::Unlimited);
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn a_condition_is_a_value_a_list_or_a_table() {
     let matches = |line: &str, condition: Condition| {
         reads_rule(&format!("match = {{ a = {line} }}"), |rule| rule.matches("a", condition));
     };
-    matches("\"x\"", Condition::Is("x".to_owned()));
-    matches("404", Condition::Is("404".to_owned()));
-    matches("0x1_0", Condition::Is("16".to_owned()));
-    matches("true", Condition::Is("true".to_owned()));
-    matches("[\"POST\", 1, false]", Condition::OneOf(texts(&["POST", "1", "false"])));
-    matches("{ is = \"x\" }", Condition::Is("x".to_owned()));
-    matches("{ one_of = [\"x\"] }", Condition::OneOf(texts(&["x"])));
+    matches("\"x\"", Condition::Equals("x".to_owned()));
+    matches("404", Condition::Equals("404".to_owned()));
+    matches("0x1_0", Condition::Equals("16".to_owned()));
+    matches("true", Condition::Equals("true".to_owned()));
+    matches("[\"POST\", 1, false]", Condition::AnyOf(texts(&["POST", "1", "false"])));
+    matches("{ is = \"x\" }", Condition::Equals("x".to_owned()));
+    matches("{ one_of = [\"x\"] }", Condition::AnyOf(texts(&["x"])));
     matches("{ prefix = \"/api/\" }", Condition::Prefix(texts(&["/api/"])));
     matches("{ prefix = [\"/a\", \"/b\"] }", Condition::Prefix(texts(&["/a", "/b"])));
     matches("{ glob = \"/a/*\" }", Condition::Glob(vec![Glob::new("/a/*")]));
@@ -138,7 +138,7 @@ fn several_conditions_on_one_attribute_must_all_hold() {
 #[test]
 fn every_other_setting_of_a_rule_is_read() {
     reads_rule("defaults = { user = \"anonymous\" }", |rule| {
-        rule.key([KeyPart::or("user", "anonymous")])
+        rule.key([KeyAttribute::with_default("user", "anonymous")])
     });
     reads_rule("cost = 5", |rule| rule.cost(5));
     let tokens = |multiplier, default| {
@@ -151,7 +151,8 @@ fn every_other_setting_of_a_rule_is_read() {
     reads_rule("shadow = true", Rule::shadow);
     reads_rule("block_for = \"1h 30m\"", |rule| rule.block(Duration::from_secs(5400)));
     reads_rule("block_for = { first = \"500ms\" }", |rule| rule.block(Duration::from_millis(500)));
-    let longer = Block::of(Duration::from_secs(900)).times(2, Duration::from_secs(86_400));
+    let longer =
+        BlockPolicy::fixed(Duration::from_secs(900)).escalating(2, Duration::from_secs(86_400));
     reads_rule("block_for = { first = \"15m\", factor = 2, max = \"1d\" }", |rule| {
         rule.block(longer)
     });
@@ -206,19 +207,19 @@ until = "2030-01-31T13:00:00+01:00"
     let mut policy = Policy::new()
         .rule(Rule::new("api").key(["user"]).limit(Limit::per_second(10)))
         .allow(
-            Listing::new("allow-1")
+            ListEntry::new("allow-1")
                 .matches("ip", Condition::Cidr(vec!["10.0.0.0/8".parse().unwrap()])),
         )
         .deny(
-            Listing::new("banned")
-                .matches("user", Condition::OneOf(vec!["eve".to_owned(), "mallory".to_owned()])),
+            ListEntry::new("banned")
+                .matches("user", Condition::AnyOf(vec!["eve".to_owned(), "mallory".to_owned()])),
         )
         .tier("free", "api", Limit::per_second(1))
-        .tier("internal", "api", Numbers::Unlimited)
-        .with_override(Override::new("user", "42").tier("internal").until(until))
-        .with_override(
+        .tier("internal", "api", RuleLimits::Unlimited)
+        .override_client(Override::new("user", "42").tier("internal").until(until))
+        .override_client(
             Override::of(client.into_iter().collect())
-                .numbers("api", vec![Limit::per_second(5), Limit::per_hour(100)])
+                .limits("api", vec![Limit::per_second(5), Limit::per_hour(100)])
                 .until(until),
         );
     policy.tier_from = "plan".to_owned();

@@ -46,7 +46,8 @@ fn use_every_limiter(store: &MemoryStore) {
         let limiter = store.limiter(&name, limit).expect("the test's numbers are valid");
         for key in ["little", "something", "all"] {
             for decision in [limiter.peek_n(key, 3), limiter.check(key)] {
-                let _ = (decision.retry_after(), decision.reset_after(), decision.next_after());
+                let _ =
+                    (decision.retry_after(), decision.reset_after(), decision.next_unit_after());
                 let _ = (decision.delay(), decision.remaining());
             }
             let _ = figures(limiter.status(key));
@@ -150,8 +151,8 @@ fn overrides_with_impossible_limits_are_rejected() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
     let policy = Policy::new().rule(Rule::new("api").key(["user"]).limit(Limit::per_hour(5)));
-    let gate = Gate::on(store.clone(), policy).unwrap();
-    let own = Override::new("user", "ana").numbers("api", Limit::per_hour(77));
+    let gate = Gate::with_store(store.clone(), policy).unwrap();
+    let own = Override::new("user", "ana").limits("api", Limit::per_hour(77));
     gate.set_override(own).unwrap();
     let content = content_of(&bytes_of(&store));
     let at = content.windows(4).position(|window| window == b"77/h").expect("it is written so");
@@ -169,20 +170,20 @@ fn limiters_find_their_keys_again_in_whatever_order_they_are_made() {
     let store = builder(&clock).build().unwrap();
     let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
     // Its number is free from then on.
-    drop(store.forget_idle(vec![make(&store, "gone")]));
+    drop(store.retire_idle(vec![make(&store, "gone")]));
     let names = ["a", "b", "c", "d", "e", "f"];
     for (name, cost) in names.iter().zip(1..) {
         assert!(make(&store, name).check_n("ana", cost).is_allowed());
     }
     let restored = builder(&clock).restore(bytes_of(&store).as_slice()).unwrap();
-    assert!(make(&restored, "new").status("ana").is_new());
+    assert!(make(&restored, "new").status("ana").is_fresh());
     for (name, cost) in names.iter().rev().zip([6, 5, 4, 3, 2, 1]) {
         assert_eq!(make(&restored, name).status("ana").remaining(), 10 - cost, "of {name}");
     }
     // Once more, by which time the others have no state left.
     clock.advance(Duration::from_secs(3600 * 5 / 10));
     let again = builder(&clock).restore(bytes_of(&restored).as_slice()).unwrap();
-    assert!(make(&again, "new").status("ana").is_new());
+    assert!(make(&again, "new").status("ana").is_fresh());
     assert_eq!(make(&again, "f").status("ana").remaining(), 9);
 }
 
@@ -192,7 +193,7 @@ fn limiter_listed_with_two_limits_keeps_its_keys() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
     let make = |store: &MemoryStore, name: &str| store.limiter(name, Limit::per_hour(10)).unwrap();
-    drop(store.forget_idle(vec![make(&store, "gone")]));
+    drop(store.retire_idle(vec![make(&store, "gone")]));
     assert!(make(&store, "limit").check_n("ana", 3).is_allowed());
     let mut content = content_of(&bytes_of(&store));
     let list = HEADER;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, Align, Block, Gate, Limit, ManualClock, MemoryStore, MemoryStoreBuilder, Override,
-    OverrideRemoval, Policy, Request, Rule, SnapshotError, Status, Timestamp,
+    Algorithm, BlockPolicy, Gate, KeyStatus, Limit, ManualClock, MemoryStore, MemoryStoreBuilder,
+    Override, OverrideRemoval, Policy, Request, Rule, SnapshotError, Timestamp, WindowStart,
 };
 use tollgate_testkit::{
     NANO, StoreUnderTest, Trace, cases, monotone, one_limit_of_each, with_refunds,
@@ -35,7 +35,7 @@ fn restarted(store: &MemoryStore, clock: &ManualClock) -> MemoryStore {
 }
 
 /// All that a status says.
-fn figures(status: Status) -> (u64, u64, Duration, Duration) {
+fn figures(status: KeyStatus) -> (u64, u64, Duration, Duration) {
     (status.limit(), status.remaining(), status.retry_after(), status.reset_after())
 }
 
@@ -81,7 +81,7 @@ fn every_key_stands_as_it_did() {
 #[test]
 fn every_key_stands_as_it_did_without_names() {
     let clock = ManualClock::new();
-    let store = used_store(&clock, builder(&clock).without_names());
+    let store = used_store(&clock, builder(&clock).discard_key_names());
     assert_same_keys(&store, &restarted(&store, &clock));
 }
 
@@ -241,31 +241,31 @@ fn overrides_set_at_run_time_are_in_a_snapshot_until_they_end() {
     let policy = Policy::new()
         .rule(Rule::new("api").key(["user"]).limit(Limit::per_hour(5)))
         .rule(Rule::new("old").key(["user"]).limit(Limit::per_hour(1000)));
-    let gate = Gate::on(store.clone(), policy.clone()).unwrap();
-    let of = |user: &str, count| Override::new("user", user).numbers("api", Limit::per_hour(count));
+    let gate = Gate::with_store(store.clone(), policy.clone()).unwrap();
+    let of = |user: &str, count| Override::new("user", user).limits("api", Limit::per_hour(count));
     let hour = Duration::from_secs(3600);
     gate.set_override(of("ana", 50)).unwrap();
-    gate.set_override(of("ben", 60).until(clock.now().after(hour))).unwrap();
-    gate.set_override(of("eve", 70).until(clock.now().after(hour / 4))).unwrap();
+    gate.set_override(of("ben", 60).until(clock.now().saturating_add(hour))).unwrap();
+    gate.set_override(of("eve", 70).until(clock.now().saturating_add(hour / 4))).unwrap();
     gate.set_override(of("removed", 80)).unwrap();
     assert_eq!(gate.remove_override(&of("removed", 80).client), OverrideRemoval::Removed);
-    gate.set_override(of("ida", 90).numbers("old", Limit::per_hour(7))).unwrap();
+    gate.set_override(of("ida", 90).limits("old", Limit::per_hour(7))).unwrap();
 
     clock.advance(hour / 2);
     let limit = |gate: &Gate, user: &str| gate.check(&Request::new().with("user", user)).limit();
     let users = ["ana", "ben", "eve", "removed", "ida"];
     // The rule `old` is gone.
     let policy = Policy::new().rule(policy.rules[0].clone());
-    let restored = Gate::on(restarted(&store, &clock), policy.clone()).unwrap();
+    let restored = Gate::with_store(restarted(&store, &clock), policy.clone()).unwrap();
     assert_eq!(users.map(|user| limit(&restored, user)), [50, 60, 5, 5, 90]);
     assert_eq!(restored.overrides().len(), 3, "the one that ended is dropped");
     // Once more, since they are in the next snapshot too.
     clock.advance(hour / 2);
-    let restored = Gate::on(restarted(restored.store(), &clock), policy.clone()).unwrap();
+    let restored = Gate::with_store(restarted(restored.store(), &clock), policy.clone()).unwrap();
     assert_eq!(users.map(|user| limit(&restored, user)), [50, 5, 5, 5, 90]);
     // The policy has another entry for ana by then.
-    let policy = policy.with_override(of("ana", 55));
-    let restored = Gate::on(restarted(restored.store(), &clock), policy).unwrap();
+    let policy = policy.override_client(of("ana", 55));
+    let restored = Gate::with_store(restarted(restored.store(), &clock), policy).unwrap();
     assert_eq!(users.map(|user| limit(&restored, user)), [55, 5, 5, 5, 90]);
 }
 
@@ -379,9 +379,9 @@ fn a_blocked_key_is_still_blocked_after_a_restart() {
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
     let minute = Duration::from_secs(60);
     let login = Rule::new("login").key(["ip"]).limit(Limit::per_second(1));
-    let login = login.block(Block::of(minute).times(2, minute * 10));
+    let login = login.block(BlockPolicy::fixed(minute).escalating(2, minute * 10));
     let policy = Policy::new().rule(login);
-    let gate = Gate::on(store.clone(), policy.clone()).unwrap();
+    let gate = Gate::with_store(store.clone(), policy.clone()).unwrap();
     let request = Request::new().with("ip", "203.0.113.9");
     assert!(gate.check(&request).is_allowed());
     assert!(!gate.check(&request).is_allowed());
@@ -390,7 +390,7 @@ fn a_blocked_key_is_still_blocked_after_a_restart() {
     store.snapshot(&mut snapshot).unwrap();
     clock.advance(minute / 2);
     let store = MemoryStore::builder().clock(clock.clone()).restore(&*snapshot).unwrap();
-    let gate = Gate::on(store, policy).unwrap();
+    let gate = Gate::with_store(store, policy).unwrap();
     assert_eq!(gate.check(&request).retry_after(), Some(minute / 2));
 
     clock.advance(minute / 2);
@@ -463,7 +463,7 @@ proptest! {
         prop_assert_eq!(after.used(), before.used());
         prop_assert_eq!(after.remaining(), before.remaining());
         let is_shifted_whole = match trace.limit.algorithm() {
-            Algorithm::FixedWindow => trace.limit.align() == Align::First,
+            Algorithm::FixedWindow => trace.limit.align() == WindowStart::FirstRequest,
             algorithm => algorithm != Algorithm::SlidingCounter,
         };
         // No moment is earlier than 1970.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    Block, Client, Gate, Limit, ManualClock, MemoryStore, Override, OverrideRemoval, Policy,
+    BlockPolicy, Client, Gate, Limit, ManualClock, MemoryStore, Override, OverrideRemoval, Policy,
     Request, Rule, SnapshotSummary,
 };
 
@@ -13,14 +13,14 @@ use super::{builder, bytes_of};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn policy() -> Policy {
-    let block = Block::of(HOUR / 2);
+    let block = BlockPolicy::fixed(HOUR / 2);
     Policy::new()
         .rule(Rule::new("api").key(["user"]).limit(Limit::per_day(5)))
         .rule(Rule::new("login").key(["ip"]).limit(Limit::per_day(1)).block(block))
 }
 
 fn own_limit(user: &str) -> Override {
-    Override::new("user", user).numbers("api", Limit::per_day(50))
+    Override::new("user", user).limits("api", Limit::per_day(50))
 }
 
 fn summary(store: &MemoryStore) -> SnapshotSummary {
@@ -37,7 +37,7 @@ fn summary_has_the_time_and_the_numbers_of_what_was_written_and_of_what_was_read
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
     assert!(store.restored().is_none());
-    let gate = Gate::on(store.clone(), policy()).unwrap();
+    let gate = Gate::with_store(store.clone(), policy()).unwrap();
     for user in ["ana", "ben", "eve"] {
         assert!(gate.check(&Request::new().with("user", user)).is_allowed());
     }
@@ -59,9 +59,9 @@ fn summary_has_the_time_and_the_numbers_of_what_was_written_and_of_what_was_read
 fn override_that_ends_while_the_server_is_down_does_not_come_back() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
-    let gate = Gate::on(store.clone(), policy()).unwrap();
-    gate.set_override(own_limit("ana").until(clock.now().after(HOUR))).unwrap();
-    gate.set_override(own_limit("ben").until(clock.now().after(2 * HOUR))).unwrap();
+    let gate = Gate::with_store(store.clone(), policy()).unwrap();
+    gate.set_override(own_limit("ana").until(clock.now().saturating_add(HOUR))).unwrap();
+    gate.set_override(own_limit("ben").until(clock.now().saturating_add(2 * HOUR))).unwrap();
     gate.block("api", &["zoe"], HOUR).unwrap();
     let bytes = bytes_of(&store);
     assert_eq!(counts(&summary(&store)), [0, 1, 2]);
@@ -69,7 +69,7 @@ fn override_that_ends_while_the_server_is_down_does_not_come_back() {
     clock.advance(HOUR);
     let restored = builder(&clock).restore(&*bytes).unwrap();
     assert_eq!(counts(restored.restored().expect("it is restored")), [0, 0, 1]);
-    let gate = Gate::on(restored.clone(), policy()).unwrap();
+    let gate = Gate::with_store(restored.clone(), policy()).unwrap();
     let limit = |user| gate.check(&Request::new().with("user", user)).limit();
     assert_eq!(["ana", "ben", "zoe"].map(limit), [5, 50, 5]);
     assert_eq!(gate.overrides().len(), 1);
@@ -81,7 +81,7 @@ fn override_that_ends_while_the_server_is_down_does_not_come_back() {
 fn every_change_of_state_changes_the_content_and_time_alone_does_not() {
     let clock = ManualClock::new();
     let store = builder(&clock).build().unwrap();
-    let gate = Gate::on(store.clone(), policy()).unwrap();
+    let gate = Gate::with_store(store.clone(), policy()).unwrap();
     let ana = Request::new().with("user", "ana");
     let from = Request::new().with("ip", "203.0.113.9");
     let client = Client::from([("user".to_owned(), "ana".to_owned())]);
@@ -95,7 +95,7 @@ fn every_change_of_state_changes_the_content_and_time_alone_does_not() {
         ("an unblock", &|| assert!(gate.unblock("api", &["ana"]))),
         ("an override", &|| gate.set_override(own_limit("ana")).unwrap()),
         ("an override with an end", &|| {
-            let change = own_limit("ana").until(clock.now().after(HOUR));
+            let change = own_limit("ana").until(clock.now().saturating_add(HOUR));
             gate.set_override(change).unwrap();
         }),
         ("no override", &|| {

@@ -1,14 +1,14 @@
 //! All blocks, a few at a time: a check of a blocked key never waits for a whole list.
 
-use super::{BlockShard, Blocked, Blocks};
+use super::{BlockRecord, BlockShard, Blocks};
 use crate::bounds::SNAPSHOT_PIECE_BLOCKS;
-use crate::key::Fingerprint;
+use crate::key::KeyId;
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 
 impl Blocks {
     /// All records that count at `now`: keys that are blocked, or whose next block is longer.
-    pub(crate) fn list(&self, now: Timestamp) -> Vec<(Fingerprint, Blocked)> {
+    pub(crate) fn list(&self, now: Timestamp) -> Vec<(KeyId, BlockRecord)> {
         self.list_in_pieces(now).flatten().collect()
     }
 
@@ -17,7 +17,7 @@ impl Blocks {
     pub(crate) fn list_in_pieces(
         &self,
         now: Timestamp,
-    ) -> impl Iterator<Item = Vec<(Fingerprint, Blocked)>> {
+    ) -> impl Iterator<Item = Vec<(KeyId, BlockRecord)>> {
         self.used_shards().flat_map(move |shard| {
             let mut rest = lock(shard).fingerprints().into_iter();
             std::iter::from_fn(move || {
@@ -30,9 +30,9 @@ impl Blocks {
 
 fn piece(
     shard: &Mutex<BlockShard>,
-    fingerprints: &[Fingerprint],
+    fingerprints: &[KeyId],
     now: Timestamp,
-) -> Vec<(Fingerprint, Blocked)> {
+) -> Vec<(KeyId, BlockRecord)> {
     let shard = lock(shard);
     let records = fingerprints.iter().filter_map(|fingerprint| {
         let blocked = shard.get(fingerprint).filter(|blocked| now < blocked.forgotten)?;
@@ -43,7 +43,7 @@ fn piece(
 
 impl BlockShard {
     /// All keys with a record.
-    fn fingerprints(&self) -> Vec<Fingerprint> {
+    fn fingerprints(&self) -> Vec<KeyId> {
         self.manual.keys().chain(self.automatic.keys()).copied().collect()
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::Culprit;
+    use super::super::BlockTarget;
     use super::*;
 
     #[test]
@@ -62,8 +62,8 @@ mod tests {
         let blocks = Blocks::new(100_000);
         let (rule, now) = (Arc::from("login"), Timestamp::from_nanos(0));
         let block = |id: u64, seconds| {
-            let fingerprint = Fingerprint { id, place: 0 };
-            let culprit = Culprit { fingerprint, rule: &rule, key: &"ana" };
+            let fingerprint = KeyId { id, place: 0 };
+            let culprit = BlockTarget { fingerprint, rule: &rule, key: &"ana" };
             let length = Duration::from_secs(seconds);
             blocks.set(&[culprit], length, now).expect("there are few");
         };

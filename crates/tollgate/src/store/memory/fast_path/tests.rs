@@ -7,9 +7,9 @@ use tollgate_testkit::cases;
 use super::super::charge::{ChargeMode, Transaction, charge_few};
 use super::super::observed::{ChargeOutcome, ChargeRecord};
 use super::super::pending_charge::PendingCharge;
-use super::super::{Entry, MemoryStore};
+use super::super::{KeyEntry, MemoryStore};
 use super::*;
-use crate::key::Fingerprints;
+use crate::key::LimitKeyHasher;
 use crate::limit::Limit;
 use crate::time::ManualClock;
 
@@ -20,8 +20,8 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Fixture {
     clock: ManualClock,
     store: MemoryStore,
-    limits: [Arc<Named>; 3],
-    fingerprints: [Fingerprints; 3],
+    limits: [Arc<RegisteredLimit>; 3],
+    fingerprints: [LimitKeyHasher; 3],
 }
 
 /// A charge: the number of a limiter, a key and a cost.
@@ -57,7 +57,7 @@ impl Fixture {
             let store = builder.restore(&empty[..]).expect("it was just written");
             let limit = Limit::token_bucket(5, 10 * SECOND);
             let limits = LIMITERS.map(|name| store.0.register(name, &limit).expect("it is valid"));
-            let fingerprints = LIMITERS.map(|name| Fingerprints::new(&store.0.hashes, name));
+            let fingerprints = LIMITERS.map(|name| LimitKeyHasher::new(&store.0.hashes, name));
             Fixture { clock, store, limits, fingerprints }
         })
     }
@@ -65,7 +65,7 @@ impl Fixture {
     fn pending(&self, charges: &[TestCharge]) -> Vec<PendingCharge<'_>> {
         let pending = |(limiter, key, cost): &TestCharge| {
             let fingerprint = self.fingerprints[*limiter].of(key);
-            let entry = Entry { named: &self.limits[*limiter], fingerprint, key: &"" };
+            let entry = KeyEntry { named: &self.limits[*limiter], fingerprint, key: &"" };
             PendingCharge::new(&self.store.0, entry, *cost)
         };
         charges.iter().map(pending).collect()
@@ -95,7 +95,7 @@ impl Fixture {
     }
 
     fn reserve(&self, charge: TestCharge, timeout: Duration) -> bool {
-        let until = self.clock.now().after(timeout);
+        let until = self.clock.now().saturating_add(timeout);
         let pending = self.pending(&[charge]).into_iter().collect();
         let done = Transaction::run(pending, ChargeMode::Reserve(until));
         done.reservations.first().is_some_and(Option::is_some)
@@ -118,15 +118,15 @@ impl Fixture {
 
     /// The figures of all keys: the same whether a fresh state was reclaimed or not.
     fn figures(&self) -> Vec<String> {
-        let peek = |entry: &Entry<'_>, cost| self.store.0.peek(entry, self.clock.now(), cost);
+        let peek = |entry: &KeyEntry<'_>, cost| self.store.0.peek(entry, self.clock.now(), cost);
         self.each_key(|entry| format!("{:?}", [0, 1].map(|cost| peek(entry, cost))))
     }
 
-    fn each_key(&self, read: impl Fn(&Entry<'_>) -> String) -> Vec<String> {
+    fn each_key(&self, read: impl Fn(&KeyEntry<'_>) -> String) -> Vec<String> {
         let mut all = Vec::new();
         for (named, fingerprints) in self.limits.iter().zip(&self.fingerprints) {
             for key in 0..4_u8 {
-                all.push(read(&Entry { named, fingerprint: fingerprints.of(&key), key: &"" }));
+                all.push(read(&KeyEntry { named, fingerprint: fingerprints.of(&key), key: &"" }));
             }
         }
         all

@@ -3,33 +3,33 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::Named;
+use super::super::RegisteredLimit;
 
 /// Limits are told apart by where they lie: each is held, so that no other comes to lie there, while
 /// its number in the registry may become another's.
 #[derive(Debug)]
-pub(super) struct Listing {
-    all: Vec<Arc<Named>>,
-    numbers: HashMap<*const Named, usize>,
+pub(super) struct LimitListing {
+    all: Vec<Arc<RegisteredLimit>>,
+    numbers: HashMap<*const RegisteredLimit, usize>,
 }
 
-impl Listing {
-    pub(super) fn new(all: Vec<Arc<Named>>) -> Listing {
+impl LimitListing {
+    pub(super) fn new(all: Vec<Arc<RegisteredLimit>>) -> LimitListing {
         let numbers = all.iter().map(Arc::as_ptr).zip(1..).collect();
-        Listing { all, numbers }
+        LimitListing { all, numbers }
     }
 
-    pub(super) fn all(&self) -> &[Arc<Named>] {
+    pub(super) fn all(&self) -> &[Arc<RegisteredLimit>] {
         &self.all
     }
 
     /// The place of a limit in the list, from one.
-    pub(super) fn number(&self, named: &Arc<Named>) -> Option<usize> {
+    pub(super) fn number(&self, named: &Arc<RegisteredLimit>) -> Option<usize> {
         self.numbers.get(&Arc::as_ptr(named)).copied()
     }
 
     /// Adds a limit at the end.
-    pub(super) fn add(&mut self, named: &Arc<Named>) -> usize {
+    pub(super) fn add(&mut self, named: &Arc<RegisteredLimit>) -> usize {
         self.all.push(named.clone());
         self.numbers.insert(Arc::as_ptr(named), self.all.len());
         self.all.len()

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::Memory;
-use super::listing::Listing;
+use super::listing::LimitListing;
 use super::records::RecordWriter;
 use crate::bounds::{SNAPSHOT_PIECE_BYTES, SNAPSHOT_PIECE_KEYS};
 
@@ -13,7 +13,7 @@ use crate::bounds::{SNAPSHOT_PIECE_BYTES, SNAPSHOT_PIECE_KEYS};
 /// a table is laid out anew: a key that is there all the time is in exactly one piece.
 pub(super) struct StateReader<'a> {
     memory: &'a Memory,
-    limits: &'a mut Listing,
+    limits: &'a mut LimitListing,
     now: u64,
     shard: usize,
     /// The lowest id that was not read yet.
@@ -23,7 +23,11 @@ pub(super) struct StateReader<'a> {
 }
 
 impl<'a> StateReader<'a> {
-    pub(super) fn new(memory: &'a Memory, limits: &'a mut Listing, now: u64) -> StateReader<'a> {
+    pub(super) fn new(
+        memory: &'a Memory,
+        limits: &'a mut LimitListing,
+        now: u64,
+    ) -> StateReader<'a> {
         let records = Vec::with_capacity(2 * SNAPSHOT_PIECE_BYTES);
         StateReader { memory, limits, now, shard: 0, id: 0, records, keys: 0 }
     }
@@ -58,7 +62,7 @@ impl<'a> StateReader<'a> {
                     return Ok(Some(row.id));
                 }
                 let Some(named) = registered.get(row.limit) else { continue };
-                if shard.is_worthless(place, named, *now) {
+                if shard.is_fresh(place, named, *now) {
                     continue;
                 }
                 let number = match limits.number(named) {
@@ -89,11 +93,11 @@ mod tests {
 
     use super::*;
     use crate::limit::Limit;
-    use crate::store::memory::{MemoryStore, Settings};
+    use crate::store::memory::{MemorySettings, MemoryStore};
 
     /// The number of keys in each piece.
     fn sizes(store: &MemoryStore) -> Vec<usize> {
-        let mut limits = Listing::new(store.0.registry.all());
+        let mut limits = LimitListing::new(store.0.registry.all());
         let now = store.0.now().as_nanos();
         let mut reader = StateReader::new(&store.0, &mut limits, now);
         let (mut sizes, mut before) = (Vec::new(), 0);
@@ -107,7 +111,7 @@ mod tests {
     /// A store of one shard.
     fn store(keys: u32) -> MemoryStore {
         let store = MemoryStore::builder().max_keys(100_000).build().expect("the bound is valid");
-        let settings = Settings { shards: 1, ..store.0.settings.clone() };
+        let settings = MemorySettings { shards: 1, ..store.0.settings.clone() };
         let store = MemoryStore(Arc::new(Memory::new(settings)));
         let limiter = store.limiter("api", Limit::per_day(10)).expect("the limit is valid");
         assert!((0..keys).all(|key| limiter.check(key).is_allowed()));
@@ -142,7 +146,7 @@ mod tests {
         let store = store(0);
         let limiter = store.limiter("api", Limit::per_day(10)).expect("the limit is valid");
         assert!((0..1000).all(|key| limiter.check(name(key)).is_allowed()));
-        let mut limits = Listing::new(store.0.registry.all());
+        let mut limits = LimitListing::new(store.0.registry.all());
         let mut reader = StateReader::new(&store.0, &mut limits, store.0.now().as_nanos());
         let (mut records, mut other) = (Vec::new(), 10_000);
         while let Some(piece) = reader.next_piece().expect("memory can be written to") {

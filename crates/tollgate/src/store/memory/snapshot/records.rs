@@ -2,11 +2,11 @@
 
 use std::io::{self, Read, Write};
 
-use super::super::Named;
-use super::super::blocks::Blocked;
+use super::super::RegisteredLimit;
+use super::super::blocks::BlockRecord;
 use super::{SnapshotError, malformed};
-use crate::algorithm::{Log, State, StateRef};
-use crate::key::Fingerprint;
+use crate::algorithm::{EventLog, State, StateRef};
+use crate::key::KeyId;
 use crate::time::Timestamp;
 
 /// Writes numbers, texts and records.
@@ -32,7 +32,7 @@ impl<W: Write> RecordWriter<W> {
         self.bytes(text)
     }
 
-    pub(super) fn limit(&mut self, named: &Named) -> io::Result<()> {
+    pub(super) fn limit(&mut self, named: &RegisteredLimit) -> io::Result<()> {
         self.text(named.limiter.as_bytes())?;
         self.text(named.limit.to_string().as_bytes())
     }
@@ -42,7 +42,7 @@ impl<W: Write> RecordWriter<W> {
         self.bytes(bytes)
     }
 
-    pub(super) fn block(&mut self, fingerprint: Fingerprint, blocked: &Blocked) -> io::Result<()> {
+    pub(super) fn block(&mut self, fingerprint: KeyId, blocked: &BlockRecord) -> io::Result<()> {
         self.bytes(&[2])?;
         self.u64(fingerprint.id)?;
         self.u64(fingerprint.place)?;
@@ -124,7 +124,7 @@ impl<R: Read> RecordReader<R> {
                     room -= units;
                     entries.push((at, units));
                 }
-                Ok(State::Log(Log::from_entries(entries)))
+                Ok(State::Log(EventLog::from_entries(entries)))
             }
             [kind] => Err(malformed(format!("a state is of kind {kind}, must be 0 or 1"))),
         }

@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn rows(table: &Table) -> Vec<Row> {
+fn rows(table: &Table) -> Vec<TableRow> {
     table.taken().map(|index| table.row(index)).collect()
 }
 
@@ -51,7 +51,7 @@ fn lay_out(table: &mut Table) {
     *table = std::mem::take(table).with_homes(&rows, homes);
 }
 
-fn insert(table: &mut Table, row: Row) {
+fn insert(table: &mut Table, row: TableRow) {
     if table.is_full() {
         lay_out(table);
     }
@@ -74,7 +74,7 @@ proptest! {
                 Step::Insert(id, limit, place) => {
                     if let std::collections::btree_map::Entry::Vacant(entry) = model.entry(id) {
                         entry.insert((limit, place, 7));
-                        insert(&mut table, Row { id, words: [id, 7], limit, place });
+                        insert(&mut table, TableRow { id, words: [id, 7], limit, place });
                     }
                 }
                 Step::Remove(id) => {
@@ -120,7 +120,7 @@ proptest! {
         let mut table = Table::default();
         lay_out(&mut table);
         for id in &ids {
-            insert(&mut table, Row { id: *id, words: [*id, 7], limit: 3, place: 0 });
+            insert(&mut table, TableRow { id: *id, words: [*id, 7], limit: 3, place: 0 });
         }
         let [lower, tag, higher] =
             [2, 3, 4].map(|tag| NonZeroU8::new(tag).expect("it is not zero"));
@@ -152,10 +152,10 @@ fn moved(keys: u64, lasts: u64) -> usize {
             let live = rows(&table).into_iter().filter(|row| row.words[0] + lasts > number);
             let live: Vec<_> = live.collect();
             moved += live.len();
-            table = table.laid_out(&live, Shrink::Slowly);
+            table = table.laid_out(&live, Shrink::Gradual);
         }
         let id = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & !TAG;
-        insert(&mut table, Row { id, words: [number, 0], limit: 1, place: 0 });
+        insert(&mut table, TableRow { id, words: [number, 0], limit: 1, place: 0 });
     }
     moved
 }
