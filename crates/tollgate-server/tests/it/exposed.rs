@@ -134,6 +134,7 @@ fn metric_names_match_the_golden_file() {
         redis.post("/v1/check", r#"{"attributes": {"user": "ana"}, "cost": 100}"#);
         redis.metric("tollgate_store_duration_seconds_count") > Some(0)
             && redis.metric("tollgate_lease_borrows_total").is_some()
+            && redis.metric("tollgate_store_evicted_keys_total").is_some()
     });
     families.add(&redis.metrics());
     assert_golden(&golden("metrics.txt"), &families.text());
