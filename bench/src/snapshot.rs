@@ -26,7 +26,7 @@ const SLICE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 enum OtherThread {
     Nothing,
-    /// Writes snapshots of a store that nobody checks: what a busy neighbor costs by itself.
+    /// Writes snapshots of a store without checks: the cost of a busy thread alone.
     WritesOther,
     /// Writes snapshots of the store that is checked.
     WritesThis,

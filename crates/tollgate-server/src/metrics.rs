@@ -94,7 +94,7 @@ impl Decisions {
         &of_rule[place].1
     }
 
-    /// Adds one where there is a count already. Returns `false`, and adds nothing, if there is none.
+    /// Adds one if there is a count already. Returns `false`, and adds nothing, if there is none.
     #[inline]
     fn count(&self, transport: Transport, increment: Increment<'_>) -> bool {
         match increment {

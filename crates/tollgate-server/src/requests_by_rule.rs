@@ -50,7 +50,7 @@ pub(crate) struct RequestsByRule {
     by_number: Vec<Option<(Box<str>, Arc<RuleRequests>)>>,
 }
 
-/// What a request counts as for one rule.
+/// The outcome of a request for one rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RuleOutcome {
     Allowed,

@@ -1,4 +1,4 @@
-//! Counting the snapshots of the state in memory. Whoever runs the server writes them.
+//! Counts of the snapshots of the state in memory, which the program that runs the server writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub struct SnapshotCounts(Arc<App>);
 /// A snapshot that was written to a file.
 #[derive(Clone, Debug)]
 pub struct WrittenSnapshot {
-    /// What it holds.
+    /// The counts of its content.
     pub summary: SnapshotSummary,
     /// The size of the file.
     pub bytes: u64,

@@ -108,7 +108,7 @@ pub(crate) fn health_listener(file: Option<&Path>) -> Result<HealthListener, Fai
     Ok(HealthListener { address, has_tls })
 }
 
-/// What a server is started with.
+/// The parts that a server is started with.
 struct Opened {
     /// The policy over its store.
     backend: Backend,
@@ -249,7 +249,7 @@ async fn serve(
     }
 }
 
-/// What is done when a snapshot is written.
+/// The steps after a snapshot is written.
 fn written_as(config: &Config) -> String {
     let file = config.snapshot.as_deref().unwrap_or(Path::new(""));
     format!("write the snapshot {}", file.display())

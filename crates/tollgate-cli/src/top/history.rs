@@ -24,7 +24,7 @@ pub(super) struct Rates {
     pub(super) degraded: u64,
     /// What shadow rules would have denied.
     pub(super) shadow: u64,
-    /// What the rule would have allowed, if it is in shadow.
+    /// Requests that the rule would have allowed, if it is in shadow.
     pub(super) would_allow: u64,
 }
 

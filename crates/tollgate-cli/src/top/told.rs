@@ -56,7 +56,7 @@ pub(super) struct RequestCounts {
     pub(super) denied_by_others: u64,
 }
 
-/// What a shadow rule would have done.
+/// The decisions that a shadow rule would have made.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct ShadowCounts {
     pub(super) would_allow: u64,

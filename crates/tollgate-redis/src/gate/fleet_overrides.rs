@@ -46,7 +46,7 @@ impl RedisGate {
     /// removed, or the policy's override of the client changes.
     ///
     /// # Errors
-    /// Where it names an unknown rule, or its numbers are impossible; where the store has no answer.
+    /// Fails if it names an unknown rule, if its limits are impossible, or if the store does not answer.
     pub async fn set_override(&self, change: Override) -> Result<(), GateError> {
         portable::check_override(&change)?;
         let set = self.0.resolver.run_time_override(change)?;
@@ -153,7 +153,7 @@ impl RedisGate {
         Ok(())
     }
 
-    /// Brings the overrides to what decides while the store is away, each node with its part.
+    /// Passes the overrides to the fallback that decides while the store is unavailable.
     pub(super) fn share_out(&self) {
         let (policy, nodes) = (self.policy(), self.nodes());
         let part = |(client, set): (Client, RunTimeOverride)| {

@@ -24,7 +24,7 @@ fn own(count: u64) -> Override {
     Override::new("user", "ana").limits("per-user", Limit::per_hour(count))
 }
 
-/// A policy whose override gives ana so many.
+/// A policy whose override gives ana this limit.
 fn with_entry(count: u64) -> Policy {
     let rule = Rule::new("per-user").key(["user"]).limit(Limit::per_hour(100));
     Policy::new().rule(rule).override_client(own(count))

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::bounds::MAX_CHANGE_SUMMARY;
 
-/// A change, as the answer and the audit log tell it.
+/// A change, as the answer and the audit log show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Change {
     pub(super) action: &'static str,

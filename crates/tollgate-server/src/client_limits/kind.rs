@@ -5,7 +5,7 @@ use tollgate::Limit;
 use crate::bounds::{DATABASES, MAX_CLIENT_PERIOD};
 use crate::metrics::Transport;
 
-/// How a limit was brought: each way counts keys of its own.
+/// The interface that a limit came from: each counts separate keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// redis-cell's `CL.THROTTLE`.
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Listed(u8),
 }
 
-/// A database of the Redis protocol, which has keys of its own.
+/// A database of the Redis protocol, which has separate keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Database(u8);
 

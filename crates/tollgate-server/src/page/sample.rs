@@ -21,7 +21,7 @@ use crate::top::{By, Ranked, TopQuery};
 
 type Counts = [u64; OUTCOMES.len()];
 
-/// What is counted of a rule, of a list, or of what no rule decides.
+/// The counts of a rule, of a list, or of requests without a rule.
 #[derive(Clone, Debug, Default)]
 struct RuleSample {
     rule: Box<str>,
@@ -32,7 +32,7 @@ struct RuleSample {
     is_shadow: bool,
 }
 
-/// What is counted of all rules.
+/// The counts of all rules.
 #[derive(Debug, Default)]
 struct RuleSamples {
     /// Those that were busiest lately.

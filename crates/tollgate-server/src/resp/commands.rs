@@ -23,7 +23,7 @@ enum WordCount {
     Odd,
 }
 
-/// What becomes of a command between MULTI and EXEC.
+/// The treatment of a command between MULTI and EXEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InTransaction {
     /// It is queued.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::resp::Resp;
 
-    /// What a session answers to a command of so many words.
+    /// The answer of a session to a command with this number of words.
     fn answer(name: &str, words: usize) -> (Vec<String>, String) {
         let mut session = Resp::new(Gate::new(Policy::new()).unwrap()).session();
         let words: Vec<String> = [name.to_owned()]

@@ -1,4 +1,4 @@
-//! Snapshots while the server runs, by a thread of their own: no request waits for the disk.
+//! Snapshots while the server runs, by a separate thread: no request waits for the disk.
 //!
 //! Whether anything has changed is told by the content itself: a request counts nothing for it, and
 //! no change can be missed, whichever way it was made. The state is read and hashed without being
