@@ -103,11 +103,13 @@ pub(crate) const MAX_KEY_PARTS: usize = 16;
 /// more of them than this.
 pub(crate) const MAX_GUESSES: usize = 100;
 
-/// How many pairs of attribute names are compared in search of misspelled ones: each takes time by
-/// its length, and few policies have so many names.
+/// The number of pairs of attribute names that are compared in search of misspelled ones: each takes
+/// time by its length, and few policies have more names.
+#[cfg(feature = "file")]
 pub(crate) const MAX_NAME_COMPARISONS: usize = 10_000;
 
 /// The most bytes of a part of an attribute's name that is compared: longer ones are no words.
+#[cfg(feature = "file")]
 pub(crate) const MAX_NAME_SEGMENT: usize = 32;
 
 /// The largest Envoy file that is read: a hundred thousand descriptors fit.

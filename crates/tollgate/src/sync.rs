@@ -22,7 +22,7 @@ pub(crate) type SpinMutex<T> = parking_lot::lock_api::Mutex<brief::SpinLock, T>;
 pub(crate) type SpinGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, brief::SpinLock, T>;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex as BriefMutex, MutexGuard as BriefGuard};
+pub(crate) use loom::sync::{Mutex as SpinMutex, MutexGuard as SpinGuard};
 
 #[cfg(not(loom))]
 #[inline]

@@ -65,7 +65,7 @@ fn two_threads_that_take_all_there_is_get_it_once() {
     explore(|| {
         let limiter = limiter(hourly(5));
         let other = limiter.clone();
-        let take = |limiter: &Limiter| limiter.take_up_to("ana", 4).units;
+        let take = |limiter: &Limiter| limiter.check_up_to("ana", 4).units;
         let (a, b) = both(move || take(&other), || take(&limiter));
         assert_eq!(a + b, 5);
     });

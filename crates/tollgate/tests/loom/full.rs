@@ -32,7 +32,7 @@ fn a_full_store_evicts_for_two_new_keys_and_loses_no_place() {
 fn a_full_store_denies_one_of_two_new_keys_and_loses_no_place() {
     explore(|| {
         let store = MemoryStore::builder().clock(ManualClock::new()).max_keys(1);
-        let store = store.when_full(WhenFull::DenyNew).build().unwrap();
+        let store = store.when_full(WhenFull::DenyNewKeys).build().unwrap();
         let limiter = store.limiter("limit", hourly(2)).unwrap();
         let other = limiter.clone();
         let (a, b) = both(move || other.check("ana"), || limiter.check("ben"));
@@ -114,7 +114,7 @@ fn one_key_in_two_shards() -> MemoryStore {
     let mut empty = Vec::new();
     store(TWO_SHARDS).snapshot(&mut empty).unwrap();
     let builder = MemoryStore::builder().clock(ManualClock::new()).max_keys(1);
-    builder.when_full(WhenFull::DenyNew).restore(&empty[..]).unwrap()
+    builder.when_full(WhenFull::DenyNewKeys).restore(&empty[..]).unwrap()
 }
 
 /// Of several pairs of keys some are in two shards, whatever the hash is: there only the count of

@@ -20,7 +20,7 @@ fn a_snapshot_beside_checks_is_consistent(limit: fn() -> Limit) {
         let used = restored.status("ana").used();
         assert!([0, 2, 4].contains(&used), "{used}");
         assert_eq!(restored.store().len(), usize::from(used > 0));
-        assert_eq!(restored.take_up_to("ana", 10).units, 5 - used);
+        assert_eq!(restored.check_up_to("ana", 10).units, 5 - used);
     });
 }
 
