@@ -8,8 +8,8 @@ use crate::time::Timestamp;
 ///
 /// For every request [`spend`](Self::spend), and where that has nothing, ask the store and tell
 /// [`met`](Self::met) what it answered. Then, off the request's path, [`borrow`](Self::borrow) says
-/// how much to ask the store for, if anything; tell its answer with [`granted`](Self::lease_granted),
-/// [`refused`](Self::lease_denied) or [`failed`](Self::lease_failed).
+/// how much to ask the store for, if anything; tell its answer with [`lease_granted`](Self::lease_granted),
+/// [`lease_denied`](Self::lease_denied) or [`lease_failed`](Self::lease_failed).
 #[derive(Clone, Debug, Default)]
 pub struct Borrower {
     heat: Demand,
