@@ -130,3 +130,24 @@ fn reservation_that_times_out_changes_the_content() {
     assert!(!summary(&store).has_same_content(&reserved));
     drop(reservation);
 }
+
+/// A disk without room: nothing can be written to it.
+struct FullDisk;
+
+impl io::Write for FullDisk {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn snapshot_whose_last_bytes_stay_in_a_buffer_is_an_error() {
+    let store = MemoryStore::builder().build().expect("the default bound is valid");
+    let buffered = io::BufWriter::with_capacity(1 << 20, FullDisk);
+    let error = store.snapshot(buffered).expect_err("nothing was written");
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
