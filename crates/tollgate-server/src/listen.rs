@@ -3,10 +3,12 @@
 //! Every transport serves one of these with a function of its own, `async fn serve(listener, app,
 //! stop) -> Stopped`, which `serve.rs` starts.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -198,8 +200,17 @@ impl Stop {
 
     /// Ready when it is time.
     pub(crate) fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut stop = self.0.clone();
-        async move { while stop.changed().await.is_ok() {} }
+        let (state, mut stop) = (self.0.clone(), self.0.clone());
+        async move {
+            let mut closed = pin!(async move { while stop.changed().await.is_ok() {} });
+            // The sender wakes its receivers one after the other. A connection that is polled
+            // before it is woken sees the end in the state: what it answers then is the last.
+            poll_fn(|context| match state.has_changed() {
+                Err(_) => Poll::Ready(()),
+                Ok(_) => closed.as_mut().poll(context),
+            })
+            .await;
+        }
     }
 }
 

@@ -193,7 +193,8 @@ fn stopping_answers_what_is_in_flight_and_accepts_no_more() {
     server.stop();
     assert!(idle.read().is_none(), "a connection without a request is closed");
     busy.write(ANA);
-    assert_eq!(busy.read().unwrap().status, 200);
+    let answer = busy.read().unwrap();
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
     assert!(busy.read().is_none(), "the connection is closed behind the answer");
     assert_eq!(server.stopped(), Stopped::InOrder);
     assert!(std::net::TcpStream::connect(server.address).is_err());
