@@ -244,13 +244,13 @@ async fn serve(
     }
     // No decision is made any more: the last snapshot holds all of them.
     match writer {
-        Some(writer) => writer.finish().map_err(cannot(&written_as(config))),
+        Some(writer) => writer.finish().map_err(cannot(&snapshot_action(config))),
         None => Ok(()),
     }
 }
 
-/// The steps after a snapshot is written.
-fn written_as(config: &Config) -> String {
+/// The action that failed if a snapshot could not be written, for an error message.
+fn snapshot_action(config: &Config) -> String {
     let file = config.snapshot.as_deref().unwrap_or(Path::new(""));
     format!("write the snapshot {}", file.display())
 }
