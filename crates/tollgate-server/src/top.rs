@@ -290,7 +290,7 @@ impl Sketches {
 }
 
 impl RuleSketches {
-    /// Empty sketches that keep so many keys each.
+    /// Empty sketches that keep up to this number of keys each.
     fn with_room(most: usize) -> RuleSketches {
         let sketch = |by| Sketch { by, most, entries: Vec::new(), places: HashMap::new() };
         RuleSketches { traffic: sketch(By::Traffic), denials: sketch(By::Denials) }

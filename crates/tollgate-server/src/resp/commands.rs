@@ -72,7 +72,7 @@ const fn form(
 }
 
 impl CommandForm {
-    /// Finds the form of a command and checks its number of words, or says what is wrong.
+    /// Finds the form of a command and checks its number of words, or returns the error.
     pub(super) fn of(arguments: &[&[u8]]) -> Result<&'static CommandForm, String> {
         let name = arguments.first().copied().unwrap_or_default();
         let form = COMMANDS.iter().find(|form| name.eq_ignore_ascii_case(form.name.as_bytes()));

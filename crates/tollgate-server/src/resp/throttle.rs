@@ -129,7 +129,7 @@ pub(super) fn is_delete(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"DEL")
 }
 
-/// Reads the keys of `DEL`, or says what is wrong with them.
+/// Reads the keys of `DEL`, or returns the error.
 pub(super) fn keys<'s, 'a>(
     arguments: &'s [&'a [u8]],
     bounds: &Bounds,

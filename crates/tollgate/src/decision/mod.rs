@@ -1,4 +1,4 @@
-//! The answer: `Decision`, and `KeyStatus`, which answers nothing and tells how a key stands.
+//! `Decision`, the answer of one limit, and `KeyStatus`, the state of a key without a charge.
 
 mod figures;
 mod numbers;

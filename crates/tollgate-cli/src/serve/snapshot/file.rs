@@ -18,7 +18,7 @@ pub(in crate::serve) struct SnapshotFile {
     _lock: Option<File>,
 }
 
-/// What became of a snapshot that could be written.
+/// The outcome of a snapshot that could be written.
 #[derive(Debug)]
 pub(super) enum SnapshotOutcome {
     Written(WrittenSnapshot),
